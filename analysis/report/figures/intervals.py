@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from analysis.plan.look import ArmMean
@@ -13,9 +14,8 @@ from analysis.stats.intervals import points, signed
 from registry.result_row import Arm
 
 _ROW, _FOOT, _HEAD = 0.36, 0.55, 0.2  # inches
-_STRATUM_LETTER = 0.064  # inches
-_STRATUM_ROW, _PANEL_GAP, _PANEL_FOOT, _PANEL_HEAD = 0.26, 0.3, 0.35, 0.3  # inches
-_PANELS = {style.WIDE: 2, style.NARROW: 1}  # side by side
+_STRATUM_LETTER, _STRATUM_ROW = 0.064, 0.26  # inches
+_PANELS = style.Grid(left=0, right=0.2, gap=0.3, head=0.3, high=0, foot=0.35, across=2)
 _ALL = "all strata"
 
 
@@ -83,23 +83,17 @@ def plot_strata(results: Sequence[PrimaryResult], margin: float, width: float = 
     """A panel per model and wave with a row for each stratum: the gap with its 95 % interval, and
     below them that over all strata with its verdict. SVG text for inlining in HTML."""
     names = list(dict.fromkeys(gap.stratum for r in results for gap in r.strata))
-    across = min(_PANELS[width], len(results))
     left = style.label_width([*names, _ALL], width)
     room = int(left / _STRATUM_LETTER)
     labels = [*(name if len(name) <= room else f"…{name[1 - room :]}" for name in names), _ALL]
-    high = _STRATUM_ROW * len(labels)
-    cell, down = _PANEL_HEAD + high + _PANEL_FOOT, -(-len(results) // across)
-    wide = (width - left - 0.2 - (across - 1) * _PANEL_GAP) / across
-    figure = style.new_figure(width, down * cell)
+    grid = replace(_PANELS, left=left, high=_STRATUM_ROW * len(labels))
+    figure, wide, panels = style.panel_grid(grid, len(results), width)
     ends = [e for r in results for gap in r.strata for e in (gap.gap, *(gap.interval or ()))]
     limits = style.gap_range([*ends, *(e for r in results for e in r.verdict.interval)], margin)
-    for place, result in enumerate(results):
-        row, column = divmod(place, across)
-        x, y = left + column * (wide + _PANEL_GAP), (down - row - 1) * cell + _PANEL_FOOT
-        axes = style.panel(figure, x, y, wide, high)
+    for axes, result in zip(panels, results, strict=True):
         axes.set_xlim(*limits)
         style.set_rows(axes, labels)
-        axes.tick_params(axis="y", labelleft=not column, labelsize=8)
+        axes.tick_params(axis="y", labelsize=8)
         axes.axvline(0, color=style.MUTED, lw=1)
         axes.set_title(f"{style.cut(result.model, int(wide * 8))}, wave {result.verdict.wave}")
         style.points_axis(axes.xaxis)

@@ -15,8 +15,7 @@ from registry.result_row import Arm
 _NAMES = ("easy", "medium", "hard")
 _NUMBERED = re.compile(r"(?:level[-_ ]?)?(\d+)")
 _MOST = 12  # panels
-_ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels
-_LEFT, _RIGHT, _GAP, _HEAD, _HIGH, _FOOT = 0.5, 0.2, 0.3, 0.5, 1.3, 0.4  # inches
+_GRID = style.Grid(left=0.5, right=0.2, gap=0.3, head=0.5, high=1.3, foot=0.4)
 _APART = 0.06  # of the arms, in levels
 
 Panel = tuple[str, int, str, list[str]]  # model, wave, family, strata from the easiest on
@@ -47,19 +46,12 @@ def plot_levels(means: Sequence[ArmMean], width: float = style.WIDE) -> str:
     """A panel per model and family: the mean score of each arm over the levels, with its 95 %
     interval. ``means`` have a panel at least. SVG text for inlining in HTML."""
     panels = level_panels(means)
-    across = min(_ACROSS[width], len(panels))
-    down, cell = -(-len(panels) // across), _HEAD + _HIGH + _FOOT
-    wide = (width - _LEFT - _RIGHT - (across - 1) * _GAP) / across
-    figure, _ = style.keyed_figure(width, down * cell, [_mark(arm) for arm in Arm])
+    figure, wide, drawn = style.panel_grid(_GRID, len(panels), width, [_mark(arm) for arm in Arm])
     words = []
-    for place, (model, wave, family, strata) in enumerate(panels):
-        row, column = divmod(place, across)
-        x, y = _LEFT + column * (wide + _GAP), (down - row - 1) * cell + _FOOT
-        axes = style.panel(figure, x, y, wide, _HIGH)
+    for axes, (model, wave, family, strata) in zip(drawn, panels, strict=True):
         axes.set_title("\n".join(style.cut(text, int(wide * 13)) for text in (model, family)))
         own = [mean for mean in means if (mean.model, mean.wave) == (model, wave)]
         words.append(f"{model}, {family}: {_draw_panel(axes, own, strata)}.")
-        axes.tick_params(axis="y", labelleft=not column)
     name = f"levels-{style.slug(width)}"
     return style.draw_svg(figure, name, "Mean score by difficulty level and arm", " ".join(words))
 

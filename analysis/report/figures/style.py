@@ -11,7 +11,9 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ParamSpec
 
@@ -72,42 +74,19 @@ _VARIABLES = dict(
         strict=True,
     )
 )
-STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "dosimeter",
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "text.parse_math": False,
+# The stand-ins' part of the style; the rest is a style sheet of matplotlib.
+_COLOURS = {
     "text.color": INK,
-    "axes.axisbelow": True,
     "axes.edgecolor": RULE,
-    "axes.facecolor": "none",
     "axes.labelcolor": INK,
-    "axes.spines.left": False,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 9.5,
-    "axes.unicode_minus": True,
-    "figure.facecolor": "none",
     "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "legend.borderaxespad": 0,
-    "legend.borderpad": 0,
-    "legend.columnspacing": 1.4,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "legend.handlelength": 1.2,
-    "legend.handletextpad": 0.4,
     "legend.labelcolor": INK,
-    "lines.solid_capstyle": "butt",
     "xtick.color": RULE,
     "xtick.labelcolor": MUTED,
-    "xtick.major.size": 3,
     "ytick.color": RULE,
     "ytick.labelcolor": INK,
-    "ytick.major.size": 3,
 }
+_SHEET = Path(__file__).with_name("figures.mplstyle")
 _FONTS = 'system-ui, "Segoe UI", Roboto, Helvetica, Arial, "DejaVu Sans", sans-serif'
 
 
@@ -131,9 +110,9 @@ def styled(plot: Callable[_Given, str]) -> Callable[_Given, str]:
 
     @functools.wraps(plot)
     def in_style(*args: _Given.args, **kwargs: _Given.kwargs) -> str:
-        from matplotlib import rc_context
+        from matplotlib import style
 
-        with rc_context(STYLE):
+        with style.context([_SHEET, _COLOURS]):
             return plot(*args, **kwargs)
 
     return in_style
@@ -200,6 +179,41 @@ def panel(figure: Any, left: float, bottom: float, width: float, height: float) 
     """Axes at a place in inches from the figure's lower left corner."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Panels of one size in rows: the margins of the figure, the gap between panels, and the height
+    above, of and below each, in inches; ``across`` are side by side, but on a phone one alone."""
+
+    left: float
+    right: float
+    gap: float
+    head: float
+    high: float
+    foot: float
+    across: int = 3
+
+
+def panel_grid(
+    grid: Grid, count: int, width: float, marks: Sequence[Any] | None = None, label: str = ""
+) -> tuple[Any, float, list[Any]]:
+    """A figure with a key of the ``marks`` if they are given, the width of its panels, and the axes
+    of ``count`` panels, of which those at the left edge have the axis label."""
+    across = min(1 if width <= NARROW else grid.across, max(1, count))
+    down, cell = max(1, math.ceil(count / across)), grid.head + grid.high + grid.foot
+    wide = (width - grid.left - grid.right - (across - 1) * grid.gap) / across
+    figure = new_figure(width, down * cell)
+    if marks is not None:
+        figure, _ = keyed_figure(width, down * cell, marks)
+    panels = []
+    for row, column in (divmod(place, across) for place in range(count)):
+        x, y = grid.left + column * (wide + grid.gap), (down - row - 1) * cell + grid.foot
+        axes = panel(figure, x, y, wide, grid.high)
+        axes.tick_params(axis="y", labelleft=not column)
+        axes.set_ylabel("" if column else label)
+        panels.append(axes)
+    return figure, wide, panels
 
 
 def row_axes(

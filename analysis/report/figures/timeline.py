@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -14,8 +13,7 @@ from analysis.report.figures import style
 from analysis.report.report import Report
 from analysis.stats.intervals import signed
 
-_ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels
-_LEFT, _RIGHT, _GAP, _FOOT, _HEAD, _HIGH = 0.55, 0.12, 0.3, 0.62, 0.36, 1.55  # inches
+_GRID = style.Grid(left=0.55, right=0.12, gap=0.3, head=0.36, high=1.55, foot=0.62)
 _EPOCH = date(1970, 1, 1)
 _LABELLED = 6  # models; more names than that in a panel run into each other
 
@@ -66,27 +64,17 @@ def plot_time(line: Timeline, margin: float, width: float = style.WIDE) -> str:
     """A panel a family: gaps with 95 % intervals over release dates, or waves; where a training
     cut-off is known, a dotted line from it. SVG text for inlining in HTML."""
     points = [point for _, family_points in line.families for point in family_points]
-    across = min(_ACROSS[width], max(1, len(line.families)))
-    down = max(1, math.ceil(len(line.families) / across))
-    cell = _FOOT + _HEAD + _HIGH
     marks = style.verdict_marks(p.verdict.verdict for p in points)
-    figure, _ = style.keyed_figure(width, down * cell, marks)
-    wide = (width - _LEFT - _RIGHT - (across - 1) * _GAP) / across
+    count = len(line.families)
+    figure, wide, panels = style.panel_grid(_GRID, count, width, marks, "Gap, points")
     limits = _limits(line, points)
     ends = [end for p in points for end in (*p.verdict.interval, p.gap)]
     span = style.gap_range(ends, margin)
-    for place, (family, family_points) in enumerate(line.families):
-        row, column = divmod(place, across)
-        left, bottom = _LEFT + column * (wide + _GAP), (down - row - 1) * cell + _FOOT
-        axes = style.panel(figure, left, bottom, wide, _HIGH)
+    for axes, (family, family_points) in zip(panels, line.families, strict=True):
         axes.set_xlim(*limits)
         axes.set_ylim(*span)
         _draw_panel(axes, line, family_points, margin)
         axes.set_title(style.cut(family, int(wide * 12)), pad=7)
-        if column:
-            axes.tick_params(axis="y", labelleft=False)
-        else:
-            axes.set_ylabel("Gap, points")
     title, name = "Gap over time by family of models", f"time-{style.slug(width)}"
     return style.draw_svg(figure, name, title, _words(line))
 

@@ -11,8 +11,7 @@ from analysis.report.figures import style
 from analysis.stats.clearing import CLEARING_LEVEL
 from analysis.stats.intervals import p_words
 
-_ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels
-_LEFT, _RIGHT, _GAP, _HEAD, _HIGH, _FOOT = 0.85, 0.2, 0.35, 0.35, 1.4, 0.6  # inches
+_GRID = style.Grid(left=0.85, right=0.2, gap=0.35, head=0.35, high=1.4, foot=0.6)
 _LEAST = 1e-5  # of p; smaller ones are drawn here
 
 
@@ -21,19 +20,10 @@ def plot_tipping(results: Sequence[PrimaryResult], width: float = style.WIDE) ->
     """A panel per model and wave: the adjusted p of its verdict over the number of missing runs
     that are as adverse as can be, and the level that it must stay below. ``results`` have a tipping
     point each. SVG text for inlining in HTML."""
-    across = min(_ACROSS[width], len(results))
-    down, cell = -(-len(results) // across), _HEAD + _HIGH + _FOOT
-    wide = (width - _LEFT - _RIGHT - (across - 1) * _GAP) / across
-    figure = style.new_figure(width, down * cell)
-    for place, result in enumerate(results):
-        row, column = divmod(place, across)
-        x, y = _LEFT + column * (wide + _GAP), (down - row - 1) * cell + _FOOT
-        axes = style.panel(figure, x, y, wide, _HIGH)
+    figure, wide, panels = style.panel_grid(_GRID, len(results), width, label="Adjusted p")
+    for axes, result in zip(panels, results, strict=True):
         _draw_panel(axes, result)
         axes.set_title(f"{style.cut(result.model, int(wide * 9))}, wave {result.verdict.wave}")
-        axes.tick_params(axis="y", labelleft=not column)
-        if not column:
-            axes.set_ylabel("Adjusted p")
     name, words = f"tipping-{style.slug(width)}", " ".join(map(_words, results))
     return style.draw_svg(figure, name, "Adjusted p by the missing runs that are adverse", words)
 
