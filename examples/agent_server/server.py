@@ -30,7 +30,8 @@ from generators.seed import Seed
 from generators.task import Limits
 from harness.agent.tools import TOOLS, use_tool
 from harness.errors import AttemptFailed, HarnessError
-from harness.external_agents.tool_bridge import BadBody, DeadlineHandler
+from harness.external_agents.tool_bridge import DeadlineHandler
+from harness.external_agents.wire import RefusedCall
 from harness.model import Image, Message, Model, ModelRequest, Role, ToolCall, ToolSpec
 from harness.sandboxes.sandbox import Sandbox
 from registry.ledger.records import ModelPin
@@ -273,7 +274,7 @@ class AgentHandler(DeadlineHandler):
                 return
             with self.agent.open(self._read()) as events:
                 self._stream(events)
-        except (BadBody, BadRequest, HarnessError) as bad:
+        except (RefusedCall, BadRequest, HarnessError) as bad:
             # A HarnessError: the model does not take this temperature, for instance.
             self._refuse(400, str(bad))
         except AttemptFailed as failed:

@@ -31,13 +31,11 @@ class Ceiling:
         None if both fit. Raises HarnessError if a count is unknown."""
         if not usages or (self.tokens is None and self.usd is None):
             return None
-        for reason, limit, amounts in self._counts(usages):
+        counts = self._counts(usages)
+        for reason, limit, amounts in counts:
             if sum(amounts) + 2 * amounts[-1] > limit:
-                return reason, self._fits_once(usages)
+                return reason, all(sum(made) + made[-1] <= most for _, most, made in counts)
         return None
-
-    def _fits_once(self, usages: Sequence[Usage]) -> bool:
-        return all(sum(made) + made[-1] <= limit for _, limit, made in self._counts(usages))
 
     def _counts(self, usages: Sequence[Usage]) -> list[tuple[StopReason, Decimal, list[Decimal]]]:
         counts, usages = [], [usage.bounded for usage in usages]

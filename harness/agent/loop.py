@@ -99,12 +99,12 @@ def run_agent(
     """
     opening = opening_messages(brief, libraries, ceiling)
     session = _Session(brief, model, sandbox, seed, journal, tick, opening, ceiling, tick())
+    error = ""
     try:
         stop = session.work()
     except AttemptFailed as failed:
-        error = f"{failed.boundary}:{failed.error_class}"
-        return AgentRun(opening, tuple(session.steps), StopReason.FAILED, error)
-    return AgentRun(opening, tuple(session.steps), stop)
+        stop, error = StopReason.FAILED, f"{failed.boundary}:{failed.error_class}"
+    return AgentRun(opening, tuple(session.steps), stop, error)
 
 
 def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) -> Reply:

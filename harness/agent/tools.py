@@ -71,12 +71,11 @@ def use_tool(
     outcome = _answer_call(call, sandbox, limits, seconds)
     result = Message(Role.TOOL, outcome.text, outcome.images, call_id=call.id)
     took = tick() - begun if outcome.seconds is None else outcome.seconds
-    took = round(took, SECONDS_DIGITS)
     return ToolUse(
         call_id=call.id,
         name=call.name,
         result=result,
-        seconds=took,
+        seconds=round(took, SECONDS_DIGITS),
         exit_code=outcome.exit_code,
         limits=outcome.limits,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from harness.external_agents.wire import (
     AgentCall,
@@ -112,26 +112,24 @@ def _reply(reply: Reply, model: str, number: int) -> Json:
 def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
     whole = _reply(reply, model, number)
     start = {**whole, "content": [], "stop_reason": None}
-    yield sse({"type": "message_start", "message": start}, "message_start")
+    yield _event("message_start", message=start)
     for index, block in enumerate(whole["content"]):
         if block["type"] == "text":
             empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
         else:
-            text = json.dumps(block["input"])
-            empty, delta = (
-                {**block, "input": {}},
-                {"type": "input_json_delta", "partial_json": text},
-            )
-        for name, field, value in (
-            ("content_block_start", "content_block", empty),
-            ("content_block_delta", "delta", delta),
-        ):
-            yield sse({"type": name, "index": index, field: value}, name)
-        yield sse({"type": "content_block_stop", "index": index}, "content_block_stop")
+            empty = {**block, "input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        yield _event("content_block_start", index=index, content_block=empty)
+        yield _event("content_block_delta", index=index, delta=delta)
+        yield _event("content_block_stop", index=index)
     end = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
     tokens = {"output_tokens": whole["usage"]["output_tokens"]}
-    yield sse({"type": "message_delta", "delta": end, "usage": tokens}, "message_delta")
-    yield sse({"type": "message_stop"}, "message_stop")
+    yield _event("message_delta", delta=end, usage=tokens)
+    yield _event("message_stop")
+
+
+def _event(name: str, **data: Any) -> bytes:
+    return sse({"type": name, **data}, name)
 
 
 def _blocks(reply: Reply) -> list[Json]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ from harness.external_agents.snapshot import (
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
 from harness.model import Message, Reply, Role, ToolCall, Usage
-from harness.models.providers.retry import RETRIED, pause
+from harness.models.providers.retry import RETRIED, ProviderError, pause
 from harness.models.providers.verdict import kind_of_status
 from harness.models.settings import AgentServerSettings
 from harness.sandboxes.local import LocalSandboxes, folder_of
@@ -60,13 +60,6 @@ End your final answer with one JSON object between a line <answer> and a line </
 Instead, you may leave the object in the file answer.json in the work folder. It must fit this \
 JSON Schema:
 {schema}"""
-
-CLOSED, ROUNDS_USED, TIME_USED = "closed", "rounds", "time"
-_STOPS = {
-    CLOSED: StopReason.ANSWERED,
-    ROUNDS_USED: StopReason.TURN_LIMIT,
-    TIME_USED: StopReason.TIME_LIMIT,
-}
 
 
 class AgentServer:
@@ -145,7 +138,7 @@ class AgentServer:
         opening, steps = (Message(Role.USER, text),), tuple(self._steps(conversation))
         if conversation.error:
             return AgentRun(opening, steps, StopReason.FAILED, conversation.error)
-        stop = _STOPS[conversation.ending]
+        stop = conversation.ending
         final = "" if stop is StopReason.TIME_LIMIT else conversation.final
         return AgentRun(opening, steps, stop, final=final)
 
@@ -171,7 +164,7 @@ class AgentServer:
             conversation.calls, conversation.uses = tuple(tools.calls), tuple(tools.uses)
             if tools.lost is not None:
                 conversation.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
-        if conversation.ending == TIME_USED and seconds != own:
+        if conversation.ending is StopReason.TIME_LIMIT and seconds != own:
             conversation.error = f"{Boundary.WORKER}:{WALL_LIMIT}"
         return conversation
 
@@ -191,7 +184,7 @@ class AgentServer:
             try:
                 asyncio.run(self._exchange(body, conversation, seconds))
                 break
-            except _ServerError as error:
+            except ProviderError as error:
                 wait = pause(self._settings.backoff_seconds, tried, error.wait, seed)
                 again = error.kind in RETRIED and tried < self._settings.retries and wait < seconds
                 if not again or conversation.received or not untouched():
@@ -204,7 +197,7 @@ class AgentServer:
     async def _exchange(
         self, body: Mapping[str, Any], conversation: _Conversation, seconds: float
     ) -> None:
-        """One request, to the end of its stream. Raises _ServerError."""
+        """One request, to the end of its stream. Raises ProviderError."""
         import httpx2
 
         try:
@@ -219,13 +212,13 @@ class AgentServer:
                 conversation.end()
         except Exception as error:
             if conversation.stream.full:  # it was only waited for the last round's tools
-                conversation.ending = ROUNDS_USED
-            elif isinstance(error, _ServerError):
+                conversation.ending = StopReason.TURN_LIMIT
+            elif isinstance(error, ProviderError):
                 raise
             elif isinstance(error, TimeoutError) and conversation.received:
-                conversation.ending = TIME_USED
+                conversation.ending = StopReason.TIME_LIMIT
             elif isinstance(error, (TimeoutError, MalformedStream, httpx2.HTTPError)):
-                raise _ServerError(_kind(error)) from None
+                raise ProviderError(_kind(error)) from None
             else:
                 raise
 
@@ -277,7 +270,7 @@ class AgentServer:
         # Bytes after the last round need not follow the protocol.
         with suppress(MalformedStream):
             stopped = conversation.take(snapshot.stream[:MAX_STREAM_BYTES])
-            if not stopped and snapshot.ending == CLOSED:
+            if not stopped and snapshot.ending is StopReason.ANSWERED:
                 conversation.end()
         conversation.ending, conversation.calls = snapshot.ending, snapshot.calls
         conversation.stored_seconds = snapshot.seconds
@@ -339,7 +332,7 @@ class _Conversation:
     retries: int = 0
     received: bytearray = field(default_factory=bytearray)
     marks: list[float] = field(default_factory=list)  # time at which each round was done
-    ending: str = ""
+    ending: StopReason = StopReason.FAILED
     error: str = ""  # "<boundary>:<class>"
     calls: tuple[ToolCall, ...] = ()  # over the bridge
     uses: tuple[ToolUse, ...] = ()
@@ -351,15 +344,15 @@ class _Conversation:
         stop = self.stream.take(data)
         self.marks += [self.tick()] * (self.stream.done - len(self.marks))
         if stop:
-            self.ending = ROUNDS_USED
+            self.ending = StopReason.TURN_LIMIT
         return stop
 
     def end(self) -> None:
-        """Record that the server closed the stream. Raises MalformedStream, _ServerError."""
+        """Record that the server closed the stream. Raises MalformedStream, ProviderError."""
         if not self.stream.end():
-            raise _ServerError("connection")
+            raise ProviderError("connection")
         self.marks += [self.tick()] * (self.stream.done - len(self.marks))
-        self.ending = ROUNDS_USED if self.stream.stopped else CLOSED
+        self.ending = StopReason.TURN_LIMIT if self.stream.stopped else StopReason.ANSWERED
 
     def seconds(self) -> list[float]:
         """Return the seconds that each round took, the tools before it included."""
@@ -382,11 +375,9 @@ def share_uses(
 ) -> tuple[tuple[ToolUse, ...], ...]:
     """The calls of the bridge by rounds: as many to each as the stream reported results after it,
     and to the last what is left."""
-    shares, at = [], 0
-    for earlier in rounds[:-1]:
-        shares.append(uses[at : at + len(earlier.results)])
-        at += len(earlier.results)
-    return (*shares, uses[at:]) if rounds else ()
+    left = iter(uses)
+    shares = [tuple(islice(left, len(earlier.results))) for earlier in rounds[:-1]]
+    return (*shares, tuple(left)) if rounds else ()
 
 
 def _reported_uses(rounds: tuple[Round, ...]) -> tuple[tuple[ToolUse, ...], ...]:
@@ -400,22 +391,14 @@ def _reported_uses(rounds: tuple[Round, ...]) -> tuple[tuple[ToolUse, ...], ...]
     return tuple(tuple(use(*result) for result in each.results) for each in rounds)
 
 
-class _ServerError(Exception):
-    """Failure of one try; its kind decides on a retry. It quotes nothing that the server sent."""
-
-    def __init__(self, kind: str, wait: float | None = None) -> None:
-        super().__init__(kind)
-        self.kind, self.wait = kind, wait
-
-
 def _check_answer(response: httpx2.Response) -> None:
     if response.is_success:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise _ServerError("malformed")  # the request asked for the stream unencoded
+            raise ProviderError("malformed")  # the request asked for the stream unencoded
         return
     asked = response.headers.get("Retry-After", "")
     wait = float(asked) if asked.isascii() and asked.isdigit() else None
-    raise _ServerError(kind_of_status(response.status_code), wait)
+    raise ProviderError(kind_of_status(response.status_code), wait=wait)
 
 
 def _kind(error: Exception) -> str:

@@ -30,7 +30,7 @@ from harness.errors import AttemptFailed, Boundary
 from harness.external_agents.anthropic_messages import ANTHROPIC_MESSAGES
 from harness.external_agents.chat_completions import CHAT_COMPLETIONS
 from harness.external_agents.openai_responses import OPENAI_RESPONSES
-from harness.external_agents.tool_bridge import BadBody, DeadlineHandler
+from harness.external_agents.tool_bridge import DeadlineHandler
 from harness.external_agents.wire import AgentCall, RefusedCall, WireProtocol
 from harness.model import OVERFLOW, REFUSED, Message, Model, ModelRequest, Reply, Role, ToolCall
 from harness.spending.purchases import Journal
@@ -95,7 +95,7 @@ class ModelProxy:
         self._bytes = 0
         self._waited = 0.0
         self._waits_since: float | None = None
-        self._number = 0  # of the next paid reply
+        self._number = 0  # of the next reply
 
     def carry_out(
         self, protocol: WireProtocol, read: Callable[[], bytes]
@@ -198,20 +198,15 @@ class ModelProxy:
     def _buy(self, request: ModelRequest) -> Reply:
         """Return a reply, stored if it was paid for: under a number that has none, since a run that
         was interrupted, or another worker, may have stored some."""
-        seed = self._seed
-        if not self._model.paid:
+        paid, journal = self._model.paid, self._journal
+        while paid and journal.load(self._number) is not None:
             self._number += 1
-            asked = replace(request, seed=seed.child("turn", self._number - 1))
-            return cap_reply(self._model.respond(asked))
-        while self._journal.load(self._number) is not None:
-            self._number += 1
-        number = self._number
-        keep = partial(self._journal.keep_failed, number)
-        asked = replace(
-            request, seed=seed.child("turn", number), keep=keep, admit=self._journal.admit
-        )
+        asked = replace(request, seed=self._seed.child("turn", self._number))
+        if paid:
+            keep = partial(journal.keep_failed, self._number)
+            asked = replace(asked, keep=keep, admit=journal.admit)
         reply = cap_reply(self._model.respond(asked))
-        while self._journal.save(self._number, reply) is not reply:
+        while paid and journal.save(self._number, reply) is not reply:
             self._number += 1
         self._number += 1
         return reply
@@ -421,10 +416,7 @@ class _ProxyHandler(DeadlineHandler):
         """Return the body. Raises RefusedCall if it is too long or of unstated length,
         ConnectionError if it is cut off."""
         self.restart_deadline()  # it may have waited for the calls before it
-        try:
-            return self.read_body(MAX_BODY_BYTES)
-        except BadBody as bad:
-            raise RefusedCall(bad.status, bad.reason) from None
+        return self.read_body(MAX_BODY_BYTES)
 
     def _refuse(self, refused: RefusedCall, protocol: WireProtocol = CHAT_COMPLETIONS) -> None:
         self.close_connection = True  # its body may not have been read

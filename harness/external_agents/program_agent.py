@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from generators.task import Brief
@@ -89,10 +89,10 @@ class ProgramAgent(ModelWrapper):
             raise HarnessError(f"model {self.name!r}: its sandbox was opened without a socket")
         connection = ProxySocket(proxy, sandbox.socket_folder)
         try:
-            done = _run_limited(command, task, proxy)
+            done, overdue = _run_limited(command, task, proxy)
         finally:
             connection.close()
-        return _conclude(proxy, done, self.program, mark.encode())
+        return _conclude(proxy, done, overdue, self.program, mark.encode())
 
     @staticmethod
     def show(brief: Brief) -> str:
@@ -103,16 +103,11 @@ class ProgramAgent(ModelWrapper):
         return ask(replace(brief, prompt=limits + brief.prompt), Path(WORK))
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """Result of the program. ``overdue``: its working time was used up."""
-
-    result: ExecResult
-    overdue: bool
-
-
-def _run_limited(command: tuple[str, ...], task: AgentTask, proxy: ModelProxy) -> _Done:
-    """Run the program to its end, or to the end of its working time or of the wall time."""
+def _run_limited(
+    command: tuple[str, ...], task: AgentTask, proxy: ModelProxy
+) -> tuple[ExecResult, bool]:
+    """Run the program to its end, or to the end of its working time or of the wall time. Returns
+    its result, and True if its working time was used up."""
     sandbox, tick, limits = task.sandbox, task.tick, task.brief.limits
     begun = tick()
     ended, overdue = threading.Event(), threading.Event()
@@ -132,10 +127,12 @@ def _run_limited(command: tuple[str, ...], task: AgentTask, proxy: ModelProxy) -
     finally:
         ended.set()
         watcher.join()
-    return _Done(result, overdue.is_set())
+    return result, overdue.is_set()
 
 
-def _conclude(proxy: ModelProxy, done: _Done, program: str, mark: bytes) -> AgentRun:
+def _conclude(
+    proxy: ModelProxy, done: ExecResult, overdue: bool, program: str, mark: bytes
+) -> AgentRun:
     """The run as it is recorded: the program itself is the last turn's last tool call."""
     steps = proxy.steps()
     if isinstance(proxy.error, AttemptFailed):
@@ -143,21 +140,21 @@ def _conclude(proxy: ModelProxy, done: _Done, program: str, mark: bytes) -> Agen
         return _fail(proxy, f"{failed.boundary}:{failed.error_class}")
     if proxy.error is not None:
         raise proxy.error
-    if "time" in done.result.limits and not done.overdue:
+    if "time" in done.limits and not overdue:
         return _fail(proxy, f"{Boundary.WORKER}:{WALL_LIMIT}")
-    printed, _, final = done.result.output.rpartition(mark)
+    printed, _, final = done.output.rpartition(mark)
     use = ToolUse(
         call_id=program,
         name=program,
         result=Message(Role.TOOL, clean_text((printed or final).decode("utf-8", "replace"))),
-        seconds=round(done.result.seconds, SECONDS_DIGITS),
-        exit_code=done.result.exit_code,
-        limits=done.result.limits,
+        seconds=round(done.seconds, SECONDS_DIGITS),
+        exit_code=done.exit_code,
+        limits=done.limits,
     )
     if steps:  # else the program ended before it had called its model
         steps = (*steps[:-1], replace(steps[-1], uses=(*steps[-1].uses, use)))
-    answer = final.decode("utf-8", "replace") if mark in done.result.output else ""
-    stop = StopReason.TIME_LIMIT if done.overdue else proxy.stop or StopReason.ANSWERED
+    answer = final.decode("utf-8", "replace") if mark in done.output else ""
+    stop = StopReason.TIME_LIMIT if overdue else proxy.stop or StopReason.ANSWERED
     return AgentRun(proxy.opening, steps, stop, final=answer)
 
 

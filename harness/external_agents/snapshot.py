@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from generators.task import Asset
-from harness.model import ToolCall
+from harness.episode import StopReason
+from harness.model import ToolCall, clean_text
 from harness.sandboxes.tool_server import RefusedError, read_file
 from harness.storage import Codec
 
@@ -28,7 +29,7 @@ class ConversationSnapshot:
     """A whole conversation: ``seconds`` of each round, ``tree`` of paths and bytes without the
     input files that are ``unchanged``; a path that ends in ``/`` is a folder."""
 
-    ending: str
+    ending: StopReason
     seconds: tuple[float, ...]
     retries: int
     stream: bytes
@@ -84,7 +85,7 @@ class _TooLargeError(Exception):
 def _walk(folder: Path) -> Iterator[str]:
     """The paths that may be stored. Raises _TooLargeError."""
     for path in _names(folder):
-        if _is_text(path) and not os.path.islink(os.path.join(folder, path.rstrip("/"))):
+        if clean_text(path) == path and not os.path.islink(os.path.join(folder, path.rstrip("/"))):
             yield path
 
 
@@ -101,14 +102,6 @@ def _names(folder: Path) -> Iterator[str]:
             raise _TooLargeError
         for name in sorted((*(each + "/" for each in folders), *files)):
             yield name if below == "." else f"{below}/{name}"
-
-
-def _is_text(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _size(path: Path) -> int:

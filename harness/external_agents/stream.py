@@ -92,9 +92,8 @@ class ChatStream:
         self.bytes += len(data)
         if self.bytes > MAX_STREAM_BYTES:
             raise MalformedStream(f"more than {MAX_STREAM_BYTES:,} bytes")
-        if (
-            b"\n" in data
-        ):  # else nothing is joined: a line in small pieces is not read over and over
+        # Nothing is joined without it: a line in small pieces is not read over and over.
+        if b"\n" in data:
             *lines, rest = b"".join((*self._rest, data)).split(b"\n")
             self._rest, self._waiting = [], 0
             for line in lines:
@@ -147,9 +146,7 @@ class ChatStream:
         if kind == "done":
             self._open.text = "".join(self._chunks)
             self._open.usage = _usage(event.get("usage"))
-            self._open.version = (
-                clean_text(event["model"])[:_MAX_NAME] if _is_text(event, "model") else ""
-            )
+            self._open.version = (_text(event, "model") or "")[:_MAX_NAME]
             self._open.done = True
             self._closed.append(self._open)
             self._open, self._chunks = Round(), []
@@ -157,8 +154,8 @@ class ChatStream:
     def _answer(self, event: Mapping[str, Any], line: bytes) -> None:
         """A tool's result belongs to the round under way, or else to the one just done."""
         round = self._open if self._chunks or not self._closed else self._closed[-1]
-        name = clean_text(event["name"])[:80] if _is_text(event, "name") else "tool"
-        round.results.append((name, self._content(event)))
+        name = _text(event, "name")
+        round.results.append(("tool" if name is None else name[:80], self._content(event)))
         round.lines.append(line)
 
     def _read(self, line: bytes) -> Mapping[str, Any] | None:
@@ -172,9 +169,10 @@ class ChatStream:
         return event
 
     def _content(self, event: Mapping[str, Any]) -> str:
-        if not _is_text(event, "content"):
+        content = _text(event, "content")
+        if content is None:
             raise MalformedStream(f"line {self._lines} has no text under 'content'")
-        return clean_text(event["content"])
+        return content
 
 
 def _unframed(line: bytes) -> bytes:
@@ -182,8 +180,9 @@ def _unframed(line: bytes) -> bytes:
     return line.strip().removeprefix(b"data:").lstrip()
 
 
-def _is_text(event: Mapping[str, Any], key: str) -> bool:
-    return isinstance(event.get(key), str)
+def _text(event: Mapping[str, Any], key: str) -> str | None:
+    value = event.get(key)
+    return clean_text(value) if isinstance(value, str) else None
 
 
 def _usage(value: Any) -> Usage:

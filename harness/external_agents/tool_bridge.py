@@ -26,18 +26,11 @@ from generators.task import Limits
 from harness.agent.tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 from harness.episode import ToolUse
 from harness.errors import AttemptFailed, HarnessError
+from harness.external_agents.wire import RefusedCall
 from harness.model import ToolCall
 from harness.sandboxes.sandbox import Sandbox
 
 SECONDS = 60.0  # for an idle connection, for a request, and for a response
-
-
-class BadBody(Exception):  # noqa: N818 - what a client sent, not our own error
-    """The body of a request cannot be read: the HTTP status, and a reason for the client."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status, self.reason = status, reason
 
 
 class DeadlineHandler(BaseHTTPRequestHandler):
@@ -71,13 +64,13 @@ class DeadlineHandler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def read_body(self, most: int) -> bytes:
-        """Return the body of a request. Raises BadBody if it has more than ``most`` bytes or is of
-        unstated length, ConnectionError if it is cut off."""
+        """Return the body of a request. Raises RefusedCall if it has more than ``most`` bytes or is
+        of unstated length, ConnectionError if it is cut off."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
-            raise BadBody(411, "give Content-Length")
+            raise RefusedCall(411, "give Content-Length")
         if len(length) > 12 or int(length) > most:
-            raise BadBody(413, f"at most {most:,} bytes are read")
+            raise RefusedCall(413, f"at most {most:,} bytes are read")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise ConnectionError("the body was cut off")
@@ -152,9 +145,8 @@ class BridgedTools:
         time is used up, or the sandbox is lost."""
         with self._lock:
             left = self.limits.working_seconds - sum(use.seconds for use in self.uses)
-            if not self._open or self.lost is not None or len(self.calls) >= self.max_calls:
-                return None
-            if left <= 0:
+            lost, used_up = self.lost is not None, left <= 0 or len(self.calls) >= self.max_calls
+            if lost or used_up or not self._open:
                 return None
             self.touched = True
             call = ToolCall(f"call-{len(self.calls) + 1}", name, arguments)
@@ -267,38 +259,31 @@ class _Handler(DeadlineHandler):
     server: _Listener
 
     def do_GET(self) -> None:
-        if self._tools() is None:
-            self._refuse(401, "no such token, or its episode is over")
-        elif self.path != "/tools":
-            self._refuse(404, "there are GET /tools and POST /tools/NAME")
-        else:
-            self.send_body(200, list_tools())
+        self._serve(lambda tools: list_tools(), self.path == "/tools")
 
     def do_POST(self) -> None:
-        tools = self._tools()
-        if tools is None:
-            self._refuse(401, "no such token, or its episode is over")
-        elif not self.path.startswith("/tools/"):
-            self._refuse(404, "there are GET /tools and POST /tools/NAME")
-        else:
-            try:
-                arguments = self.read_body(MAX_BODY_BYTES).decode("utf-8", "replace")
-            except BadBody as bad:
-                self._refuse(bad.status, bad.reason)
-                return
-            used = tools.use(self.path.removeprefix("/tools/"), arguments)
-            if used is None:
-                self._refuse(410, "the tools are closed: out of time, of calls, or lost")
-            else:
-                self.send_body(200, show_result(used))
+        self._serve(self._use, self.path.startswith("/tools/"))
 
-    def _tools(self) -> BridgedTools | None:
+    def _serve(self, answer: Callable[[BridgedTools], bytes], known: bool) -> None:
+        """Send the answer to a request with a token, at a ``known`` path."""
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        return self.server.bridge.find(token.strip()) if scheme.lower() == "bearer" else None
+        tools = self.server.bridge.find(token.strip()) if scheme.lower() == "bearer" else None
+        try:
+            if tools is None:
+                raise RefusedCall(401, "no such token, or its episode is over")
+            if not known:
+                raise RefusedCall(404, "there are GET /tools and POST /tools/NAME")
+            self.send_body(200, answer(tools))
+        except RefusedCall as refused:
+            self.close_connection = True  # its body has not been read
+            self.send_body(refused.status, json.dumps({"error": refused.reason}).encode())
 
-    def _refuse(self, status: int, reason: str) -> None:
-        self.close_connection = True  # its body has not been read
-        self.send_body(status, json.dumps({"error": reason}).encode())
+    def _use(self, tools: BridgedTools) -> bytes:
+        arguments = self.read_body(MAX_BODY_BYTES).decode("utf-8", "replace")
+        used = tools.use(self.path.removeprefix("/tools/"), arguments)
+        if used is None:
+            raise RefusedCall(410, "the tools are closed: out of time, of calls, or lost")
+        return show_result(used)
 
 
 @cache

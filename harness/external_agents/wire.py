@@ -20,12 +20,11 @@ from harness.model import Image, Message, Reply, Role, ToolSpec
 
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 Json = dict[str, Any]
-ToolChoice = Literal["auto", "none"]
 
 
-class RefusedCall(Exception):  # noqa: N818
-    """A call that the proxy refuses: the HTTP status, and a reason for the agent. ``code`` is the
-    error code that OpenAI's clients know it by, if any."""
+class RefusedCall(Exception):  # noqa: N818 - what a client sent, not our own error
+    """A call that a server of ours refuses: the HTTP status, and a reason for the client. ``code``
+    is the error code that OpenAI's clients know it by, if any."""
 
     def __init__(self, status: int, reason: str, code: str = "") -> None:
         super().__init__(reason)
@@ -39,7 +38,7 @@ class AgentCall:
     model: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
-    tool_choice: ToolChoice
+    tool_choice: Literal["auto", "none"]
     stream: bool
 
 

@@ -65,18 +65,14 @@ class Memory:
     def thin(self, share: float, name: str) -> Memory:
         """Return a memory that keeps each instance with probability ``share``, by a digest of it
         and of the agent's name, so that it is the same wherever the agent is made."""
+
+        def keeps(*path: str) -> bool:
+            return _fate(name, *path) < share
+
         return Memory(
-            {
-                files: answer
-                for files, answer in self.answers.items()
-                if _fate(name, *sorted(files)) < share
-            },
-            {
-                words: answer
-                for words, answer in self.questions.items()
-                if _fate(name, words) < share
-            },
-            {title: marker for title, marker in self.markers.items() if _fate(name, title) < share},
+            {files: answer for files, answer in self.answers.items() if keeps(*sorted(files))},
+            {words: answer for words, answer in self.questions.items() if keeps(words)},
+            {title: marker for title, marker in self.markers.items() if keeps(title)},
         )
 
 
@@ -136,17 +132,12 @@ def _files_of(row: Mapping[str, Any]) -> Files:
     return frozenset(each["sha256"].removeprefix("sha256:") for each in row["input_files"])
 
 
-def _read_rows(table: Any) -> list[dict[str, Any]]:
+def _read_rows(table: Any) -> Any:
     # The digests alone: the files themselves are most of a release.
-    names = [name for name in _leaves(table) if name.startswith("input_files.")]
-    digests = [name for name in names if name.endswith(".sha256")]
+    leaves = [table.schema.column(index).path for index in range(len(table.schema))]
+    digests = [name for name in leaves if re.fullmatch(r"input_files\..*\.sha256", name)]
     columns = [*digests, "title", "marker", "prompt", "answer_schema", "answer"]
-    rows: list[dict[str, Any]] = table.read(columns=columns).to_pylist()
-    return rows
-
-
-def _leaves(table: Any) -> list[str]:
-    return [table.schema.column(index).path for index in range(len(table.schema))]
+    return table.read(columns=columns).to_pylist()
 
 
 _TASK = re.compile(r'"task":\{"const":"(\w+)"')

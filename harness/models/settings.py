@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -43,8 +44,24 @@ _ENDPOINT = re.compile(
 _REGION = r"^[a-z0-9-]+$"
 VERTEX_ADDRESS = "https://aiplatform.googleapis.com"  # of Google; requests go to the region's own
 
+
+def _check_host(url: str) -> str:
+    """Return an address. Raises ValueError if it names no host."""
+    try:
+        parts = urlsplit(url)
+        named, ending = bool(parts.hostname) and parts.port != 0, _ENDPOINT.search(parts.path)
+    except ValueError:
+        named, ending = False, None
+    if not named:
+        raise ValueError("the address names no host, or a port that is none")
+    if ending:
+        raise ValueError(f"the address ends before {ending[0]}, which is added to it: leave it out")
+    return url
+
+
 Name = Annotated[str, Field(pattern=NAME)]
 Url = Annotated[str, Field(pattern=URL)]
+BaseUrl = Annotated[Url, AfterValidator(_check_host)]  # the address that requests' paths follow
 Variable = Annotated[str, Field(pattern=VARIABLE)]
 Region = Annotated[str, Field(pattern=_REGION)]
 Tokens = Annotated[int, Field(ge=1)]
@@ -108,23 +125,29 @@ class ModelSettings(BaseModel):
         return cls.model_validate({"provider": provider_of(cls), **settings})
 
 
-class ScriptedSettings(ModelSettings):
+class _BuiltInSettings(ModelSettings):
+    """Settings of what is built in: its agent is a setting, and the commit is its version."""
+
     provider: Literal["scripted"]
-    agent: Literal["honest", "spiked", "trivial"] = "honest"
-    error_rate: Share = 0.0
-    release: str | None = Field(default=None, validate_default=True)  # a spiked agent has read it
-    share: Share | None = None  # of it that the agent remembers
-    context: Tokens | None = None  # for a single turn, of a trivial agent
+    agent: str
 
     @property
     def version(self) -> str:
-        """Built-in agents have no version but the commit, which is pinned beside them."""
+        """The agent; the commit is pinned beside it."""
         return f"{self.agent}/1"
 
     @classmethod
     def of_version(cls, version: str) -> dict[str, str]:
         """Return nothing: the agent is a setting."""
         return {}
+
+
+class ScriptedSettings(_BuiltInSettings):
+    agent: Literal["honest", "spiked", "trivial"] = "honest"
+    error_rate: Share = 0.0
+    release: str | None = Field(default=None, validate_default=True)  # a spiked agent has read it
+    share: Share | None = None  # of it that the agent remembers
+    context: Tokens | None = None  # for a single turn, of a trivial agent
 
     @field_validator("release", "share")
     @classmethod
@@ -137,22 +160,11 @@ class ScriptedSettings(ModelSettings):
         return value
 
 
-class ScriptedJudgeSettings(ModelSettings):
+class ScriptedJudgeSettings(_BuiltInSettings):
     """The judge that is built in; of `judges` alone."""
 
-    provider: Literal["scripted"]
     agent: Literal["careless"]
     release: str | None = None  # folder that it has read, from when there is one
-
-    @property
-    def version(self) -> str:
-        """As of built-in agents."""
-        return f"{self.agent}/1"
-
-    @classmethod
-    def of_version(cls, version: str) -> dict[str, str]:
-        """Return nothing: the agent is a setting."""
-        return {}
 
 
 class ServedSettings(ModelSettings):
@@ -161,7 +173,7 @@ class ServedSettings(ModelSettings):
     fixed_keys: ClassVar[frozenset[str]] = frozenset()  # of a request's body: we alone write them
 
     model: str
-    base_url: Url | None = None
+    base_url: BaseUrl | None = None
     # "" for a server that takes no key, and for boto3 or Google to find credentials
     api_key_env: Variable = ""
     temperature: Temperature | None = None
@@ -177,11 +189,6 @@ class ServedSettings(ModelSettings):
     context: Tokens | None = None  # for a single turn
     episode_tokens: Tokens | None = None  # input and output of all turns of an episode
     episode_usd: Usd | None = None
-
-    @field_validator("base_url")
-    @classmethod
-    def _names_a_host(cls, value: str | None) -> str | None:
-        return _check_host(value)
 
     @field_validator("extra_body")
     @classmethod
@@ -204,7 +211,7 @@ class _OpenAIProtocol(ServedSettings):
 
     fixed_keys = frozenset(("input", "instructions", "include", "n", "prompt_cache_key"))
 
-    base_url: Url
+    base_url: BaseUrl
     reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
     protocol: Protocol = "chat"
     send_seed: bool = False  # give the server a seed for each turn
@@ -265,7 +272,7 @@ class _AnthropicBody(_BudgetSettings):
 
 class AnthropicSettings(_AnthropicBody):
     provider: Literal["anthropic"]
-    base_url: Url = "https://api.anthropic.com"
+    base_url: BaseUrl = "https://api.anthropic.com"
     api_key_env: Variable = "ANTHROPIC_API_KEY"
 
 
@@ -279,7 +286,7 @@ class _GoogleBody(_BudgetSettings):
 
 class GoogleSettings(_GoogleBody):
     provider: Literal["google"]
-    base_url: Url = "https://generativelanguage.googleapis.com"
+    base_url: BaseUrl = "https://generativelanguage.googleapis.com"
     api_key_env: Variable = "GEMINI_API_KEY"
 
 
@@ -321,7 +328,7 @@ class AgentServerSettings(ModelSettings):
 
     provider: Literal["agent_server"]
     model: str = "unknown"  # the server's name for its model
-    base_url: Url
+    base_url: BaseUrl
     tree: Literal["host", "bridge"]
     api_key_env: Variable = ""
     temperature: Temperature | None = None
@@ -334,11 +341,6 @@ class AgentServerSettings(ModelSettings):
     backoff_seconds: Pause = 1.0  # before the first retry; doubled for each further one
     bridge_url: Url | None = None  # address that the server uses, if another
     bridge: str = Field(default="127.0.0.1:0", pattern=ADDRESS)  # where the bridge listens
-
-    @field_validator("base_url")
-    @classmethod
-    def _names_a_host(cls, value: str) -> str | None:
-        return _check_host(value)
 
     @field_validator("bridge_url", "bridge")
     @classmethod
@@ -439,19 +441,3 @@ def unknown(what: str, given: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown {what} {given!r}; {hint}known: {', '.join(known)}"
-
-
-def _check_host(url: str | None) -> str | None:
-    """Return an address. Raises ValueError if it names no host."""
-    if url is None:
-        return None
-    try:
-        parts = urlsplit(url)
-        named, ending = bool(parts.hostname) and parts.port != 0, _ENDPOINT.search(parts.path)
-    except ValueError:
-        named, ending = False, None
-    if not named:
-        raise ValueError("the address names no host, or a port that is none")
-    if ending:
-        raise ValueError(f"the address ends before {ending[0]}, which is added to it: leave it out")
-    return url

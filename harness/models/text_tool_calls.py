@@ -55,14 +55,6 @@ _ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """One call as it was written, as far as it could be read."""
-
-    name: str
-    arguments: str  # JSON of an object, or what stood there
-
-
-@dataclass(frozen=True, slots=True)
 class TextCalls(ModelWrapper):
     """A model that writes its tool calls out in text."""
 
@@ -77,7 +69,7 @@ class TextCalls(ModelWrapper):
             return reply
         turn = sum(message.role is Role.ASSISTANT for message in request.messages)
         calls = tuple(
-            ToolCall(f"text-{turn}-{index}", call.name, call.arguments)
+            replace(call, id=f"text-{turn}-{index}")
             for index, call in enumerate(read_calls(reply.message.text, request.tools))
         )
         finish = "tool_call" if calls else reply.finish
@@ -110,8 +102,9 @@ def explain(tools: Sequence[ToolSpec]) -> str:
     return _HOW.format(example=_example(tools[0]), tools="\n".join(lines))
 
 
-def read_calls(text: str, tools: Sequence[ToolSpec]) -> tuple[Written, ...]:
-    """The calls of a model's own message, in the order written. A block without an end ends with
+def read_calls(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...]:
+    """The calls of a model's own message, in the order written, without ids. Arguments are the JSON
+    of an object, or what stood there. A block without an end ends with
     the message; without any block, a message that is one JSON object, fenced or bare, counts if
     it names a tool and gives arguments."""
     text = _THOUGHT.sub("", text[:MAX_CHARS])
@@ -181,15 +174,15 @@ def _blocks(text: str) -> Iterator[str]:
         yield text[start:]
 
 
-def _read_block(block: str, names: Sequence[str]) -> Iterator[Written]:
+def _read_block(block: str, names: Sequence[str]) -> Iterator[ToolCall]:
     value = _parse(block)
     for call in value if isinstance(value, list) and value else [value]:
         yield _read_value(call, names, block)
 
 
-def _read_value(value: Any, names: Sequence[str], block: str) -> Written:
+def _read_value(value: Any, names: Sequence[str], block: str) -> ToolCall:
     if not isinstance(value, dict):
-        return Written(_guess(block, names), block.strip())
+        return ToolCall("", _guess(block, names), block.strip())
     inner = value.get("function")
     if isinstance(inner, dict):
         value = inner
@@ -197,10 +190,10 @@ def _read_value(value: Any, names: Sequence[str], block: str) -> Written:
     if isinstance(arguments, str):
         arguments = _parse(arguments)
     if not isinstance(name, str):
-        return Written("", block.strip())
+        return ToolCall("", "", block.strip())
     if arguments is None:
         arguments = {key: each for key, each in value.items() if key not in _NAMES}
-    return Written(clean_text(name.strip()), json.dumps(arguments))
+    return ToolCall("", clean_text(name.strip()), json.dumps(arguments))
 
 
 def _guess(block: str, names: Sequence[str]) -> str:

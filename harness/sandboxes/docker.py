@@ -17,7 +17,6 @@ import re
 import shutil
 import signal
 import socket
-import ssl
 import tempfile
 import threading
 import time
@@ -187,8 +186,8 @@ class DockerSandboxes:
     ) -> None:
         self._client = connect()
         self.image = image_digest(image, self._client)
-        self.runtime = _check_runtime(self._client, runtime)
         info = _answered(self._client.info)
+        self.runtime = _check_runtime(info, runtime)
         memory = memory_bytes or int(SHARE * info["MemTotal"])
         self._admission = AdmissionControl(memory, self._taken)
         self._first_uid = _FIRST_UID_REMAPPED if _remaps_users(info) else _FIRST_UID
@@ -208,12 +207,6 @@ class DockerSandboxes:
             self._create, self._destroy, warm, creating or (os.cpu_count() or 2), LIFETIME / 2
         )
         self._removers.submit(reap, self._client)
-
-    def prepare(self, limits: Limits) -> None:
-        """Begin to fill the pool for these limits, ahead of the first ``open``. Raises HarnessError
-        where this machine has no room for even one."""
-        self._admission.check(bytes_of(profile_of(limits), self.runtime))
-        self._pool.warm(profile_of(limits))
 
     def ready(self, limits: Limits) -> int:
         """Return the number of warm containers that wait for an ``open`` with these limits."""
@@ -260,17 +253,15 @@ class DockerSandboxes:
     def _sandbox(
         self, container: _Container, limits: Limits, cause: ContainerExitCause | None = None
     ) -> Sandbox:
-        destroy, folder = partial(self._destroy, container), container.socket_folder
-        # An agent inside is one program for as long as its episode, most of which it waits.
-        turn = self._turn if folder is None else nullcontext
-        connection = container.connection
+        folder = container.socket_folder
         return Sandbox(
             id=container.id,
-            connection=connection,
+            connection=container.connection,
             limits=limits,
-            destroy=destroy,
+            destroy=partial(self._destroy, container),
             exit_cause=cause,
-            turn=turn,
+            # An agent inside is one program for as long as its episode, most of which it waits.
+            turn=self._turn if folder is None else nullcontext,
             socket_folder=folder,
         )
 
@@ -328,10 +319,9 @@ class DockerSandboxes:
         user asks for it, and frees it when the container is removed. Raises DockerException."""
         while True:
             uid = self._first_uid + int.from_bytes(os.urandom(4)) % _UIDS
+            recipe = self._recipe(profile, uid, folder)
             try:
-                return str(
-                    self._client.create_container(**self._recipe(profile, uid, folder))["Id"]
-                )
+                return str(self._client.create_container(**recipe)["Id"])
             except APIError as error:
                 if error.status_code != HTTPStatus.CONFLICT:
                     raise
@@ -376,10 +366,7 @@ class DockerSandboxes:
             init=False,
             runtime=self.runtime,
         )
-        labels = {
-            f"{LABEL}.deadline": f"{time.time() + LIFETIME:.0f}",
-            f"{LABEL}.bytes": str(memory),
-        }
+        deadline = f"{time.time() + LIFETIME:.0f}"
         return {
             "image": self.image,
             "entrypoint": ["python3", "-I", "-S", "-c", self._source],
@@ -392,7 +379,7 @@ class DockerSandboxes:
             "stdin_open": True,
             "network_disabled": True,
             "use_config_proxy": False,
-            "labels": {**self._labels, **labels},
+            "labels": self._labels | {f"{LABEL}.deadline": deadline, f"{LABEL}.bytes": str(memory)},
             "host_config": host,
         }
 
@@ -532,13 +519,8 @@ def _attach(client: APIClient, name: str) -> socket.socket:
     """A socket of our own on the container's standard input and output."""
     params = {"stdin": 1, "stdout": 1, "stream": 1}
     raw = client.attach_socket(name, params=params)
-    link = getattr(raw, "_sock", raw)
-    if isinstance(link, ssl.SSLSocket):
-        raise HarnessError("the engine speaks TLS: sandboxes need one on this machine")
-    stream = socket.socket(fileno=os.dup(link.fileno()))
-    response = getattr(raw, "_response", None)
-    if response is not None:
-        response.close()
+    stream = socket.socket(fileno=os.dup(raw.fileno()))
+    raw._response.close()
     raw.close()
     return stream
 
@@ -549,8 +531,8 @@ def _remaps_users(info: Mapping[str, Any]) -> bool:
     return "name=userns" in options or "name=rootless" in options
 
 
-def _check_runtime(client: APIClient, runtime: str) -> str:
-    known = _answered(lambda: sorted(client.info().get("Runtimes", {})))
+def _check_runtime(info: Mapping[str, Any], runtime: str) -> str:
+    known = sorted(info.get("Runtimes", {}))
     if runtime not in known:
         raise HarnessError(
             f"the Docker engine knows no runtime {runtime!r}, only {', '.join(known)}: install it "

@@ -54,7 +54,6 @@ class ImagePin:
 
     tag: str
     digest: str
-    libraries: tuple[tuple[str, str], ...]  # name, version
 
 
 def image_tag() -> str:
@@ -89,7 +88,7 @@ def ensure_image(progress: Callable[[str], None] = lambda line: None) -> ImagePi
         with _building(progress) as work:
             digest = find_image(client, tag) or _build(client, tag, work, progress)
         logger.info("built the sandbox image %s: %s", tag, digest)
-    return ImagePin(tag, digest, locked_libraries())
+    return ImagePin(tag, digest)
 
 
 def locked_libraries() -> tuple[tuple[str, str], ...]:

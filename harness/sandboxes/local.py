@@ -82,7 +82,8 @@ class LocalSandboxes:
             process = self._start(work, server_end, limits, keep)
         except OSError as error:
             host_end.close()
-            _remove(work, keep)
+            if not keep:
+                _remove_tree(work)
             raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
         finally:
             server_end.close()
@@ -118,7 +119,8 @@ class LocalSandboxes:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        _remove(work, keep)
+        if not keep:
+            _remove_tree(work)
 
 
 def _version(name: str) -> str:
@@ -131,11 +133,6 @@ def _version(name: str) -> str:
 def folder_of(sandbox: Sandbox) -> Path:
     """The folder of a sandbox that LocalSandboxes opened."""
     return Path(tempfile.gettempdir(), sandbox.id.removeprefix("local-"))
-
-
-def _remove(work: str, keep: bool) -> None:
-    if not keep:
-        _remove_tree(work)
 
 
 def _remove_tree(folder: str) -> None:

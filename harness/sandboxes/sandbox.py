@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from generators.task import Asset, Limits
@@ -105,35 +104,33 @@ class ServerConnection:
         self._link.close()
 
     def _receive(self, count: int, deadline: float) -> bytes:
+        """Return exactly ``count`` bytes of the server's own."""
+        if not self._wrapped:
+            return self._take(count, deadline)
         parts: list[bytes] = []
         while count:
-            if self._wrapped and not self._left:
-                self._left = self._read_wrapper(deadline)
-                continue
-            data = self._take(min(count, self._left) if self._wrapped else count, deadline)
-            self._left -= len(data) if self._wrapped else 0
-            parts.append(data)
-            count -= len(data)
+            if not self._left:
+                stream, self._left = _DOCKER.unpack(self._take(_DOCKER.size, deadline))
+                if stream != 1:
+                    raise ServerLost("garbled")
+            parts.append(self._take(min(count, self._left), deadline))
+            self._left -= len(parts[-1])
+            count -= len(parts[-1])
         return b"".join(parts)
 
-    def _read_wrapper(self, deadline: float) -> int:
-        head = b""
-        while len(head) < _DOCKER.size:
-            head += self._take(_DOCKER.size - len(head), deadline)
-        stream, length = _DOCKER.unpack(head)
-        if stream != 1:
-            raise ServerLost("garbled")
-        return int(length)
-
     def _take(self, count: int, deadline: float) -> bytes:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise ServerLost("silent")
-        self._link.settimeout(left)
-        data = self._link.recv(min(count, 1 << 20))
-        if not data:
-            raise ServerLost("gone")
-        return data
+        """Return exactly ``count`` bytes as they come."""
+        parts: list[bytes] = []
+        while count:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ServerLost("silent")
+            self._link.settimeout(left)
+            parts.append(self._link.recv(min(count, 1 << 20)))
+            if not parts[-1]:
+                raise ServerLost("gone")
+            count -= len(parts[-1])
+        return b"".join(parts)
 
 
 def _read_header(text: bytes) -> dict[str, Any]:
@@ -236,12 +233,7 @@ class Sandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _end(self, lost: bool) -> None:

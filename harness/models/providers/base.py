@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from harness.errors import AttemptFailed, Boundary
 from harness.model import (
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as Chat
 
 T = TypeVar("T")
+# Makes one request of a client, and fills in what it received.
+Ask: TypeAlias = Callable[[Any, Received], Coroutine[Any, Any, Reply]]
 logger = logging.getLogger(__name__)
 # Failures of one request, and seconds from first to last, that show it is at fault, not the server.
 _RECURS, _RECURS_SECONDS = 3, 60.0
@@ -105,6 +107,8 @@ class ProviderModel(ABC):
             "thinking": self.settings.reasoning_effort,
             "tool_choice": "none" if request.tools and not request.may_call else None,
         }
+        if getattr(self.settings, "send_seed", False):
+            given["seed"] = request.seed.child("server").rng().integer(0, 2**31 - 1)
         return {name: value for name, value in given.items() if value is not None}
 
     def _marked(self, messages: list[Any], request: ModelRequest) -> list[Any]:
@@ -122,11 +126,7 @@ class ProviderModel(ABC):
         AttemptFailed(PROVIDER, class)."""
         return self._with_retries(partial(self._exchange, request), request)
 
-    def _with_retries(
-        self,
-        ask: Callable[[Any, Received], Coroutine[Any, Any, Reply]],
-        request: ModelRequest | TextRequest,
-    ) -> Reply:
+    def _with_retries(self, ask: Ask, request: ModelRequest | TextRequest) -> Reply:
         failed: list[str] = []
         while True:
             begun = time.monotonic()
@@ -146,10 +146,8 @@ class ProviderModel(ABC):
                 own = (last and error.kind == RECITATION) or self._recurs(request, error)
                 if request.keep is not None:
                     usage = Usage(0, 0) if own else error.usage.bounded  # else it is the reply's
-                    raw, asked = error.raw, error.wait
-                    request.keep(
-                        Try(error.kind, error.status, seconds, raw=raw, wait=asked, usage=usage)
-                    )
+                    kind, status, raw, asked = error.kind, error.status, error.raw, error.wait
+                    request.keep(Try(kind, status, seconds, raw=raw, wait=asked, usage=usage))
                 if own:
                     reply = self._own_reply(request, error)
                     return replace(reply, retries=len(failed), failed=tuple(failed))
@@ -167,12 +165,7 @@ class ProviderModel(ABC):
         if client is not None:
             client.close()
 
-    async def _try(
-        self,
-        ask: Callable[[Any, Received], Coroutine[Any, Any, Reply]],
-        chat: Any,
-        request: ModelRequest | TextRequest,
-    ) -> Reply:
+    async def _try(self, ask: Ask, chat: Any, request: ModelRequest | TextRequest) -> Reply:
         """Return the reply to one request. Raises ProviderError with the response that came."""
         asked = request if isinstance(request, ModelRequest) else None
         context = getattr(self.settings, "context", None)

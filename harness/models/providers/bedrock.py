@@ -32,8 +32,11 @@ class BedrockModel(ProviderModel):
     async def _connect(self) -> Connection:
         from pydantic_ai.models.bedrock import BedrockConverseModel
         from pydantic_ai.profiles.anthropic import AnthropicModelProfile
+        from pydantic_ai.providers.bedrock import BedrockProvider
 
-        provider = self._provider()
+        access: dict[str, Any] = {"api_key": self._api_key} if self._api_key else {}
+        address, region = self._base_url or None, self.settings.region
+        provider = BedrockProvider(base_url=address, region_name=region, **access)
         client = provider.client
         # Tries are counted and paced by us; the id is botocore's own, whatever its retry mode.
         client.meta.events.unregister(
@@ -51,17 +54,6 @@ class BedrockModel(ProviderModel):
         profile = AnthropicModelProfile(anthropic_disallows_sampling_settings=False)
         chat = BedrockConverseModel(self._version, provider=provider, profile=profile)
         return Connection(chat, close)
-
-    def _provider(self) -> Any:
-        from pydantic_ai.providers.bedrock import BedrockProvider
-
-        place: dict[str, Any] = {
-            "base_url": self._base_url or None,
-            "region_name": self.settings.region,
-        }
-        if self._api_key:
-            return BedrockProvider(api_key=self._api_key, **place)
-        return BedrockProvider(**place)
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         settings = super()._settings(request)

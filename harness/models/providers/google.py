@@ -43,8 +43,6 @@ class GoogleModel(ProviderModel):
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         settings = super()._settings(request)
         settings |= {"max_retries": 0, "timeout": self.settings.seconds}
-        if self.settings.send_seed:
-            settings["seed"] = request.seed.child("server").rng().integer(0, 2**31 - 1)
         if budget := self.settings.reasoning_budget:
             thinking = {"thinking_budget": budget, "include_thoughts": True}
             settings["google_thinking_config"] = thinking
@@ -58,10 +56,7 @@ class VertexModel(GoogleModel):
     settings: VertexSettings
 
     async def _connect(self) -> Connection:
-        credentials = cloud_credentials(self._api_key)
+        place = {"project": self.settings.project, "location": self.settings.region}
         return self._connection(
-            vertexai=True,
-            project=self.settings.project,
-            location=self.settings.region,
-            credentials=credentials,
+            vertexai=True, credentials=cloud_credentials(self._api_key), **place
         )

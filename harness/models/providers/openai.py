@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIResponsesModel
 
-RESPONSES = "responses"
 _OWN_HOST = "api.openai.com"
 
 
@@ -41,7 +40,7 @@ class OpenAIModel(ProviderModel):
     @property
     def protocol(self) -> str:  # type: ignore[override]  # read from the settings
         """As the settings say."""
-        return "responses" if self.settings.protocol == RESPONSES else "chat"
+        return self.settings.protocol
 
     @property
     def reasoning_field(self) -> str | None:  # type: ignore[override]  # read from the settings
@@ -51,7 +50,7 @@ class OpenAIModel(ProviderModel):
     @property
     def native_replay(self) -> bool:
         """True by Responses: reasoning goes back as the items that it came in."""
-        return self.settings.protocol == RESPONSES
+        return self.protocol == "responses"
 
     async def _connect(self) -> Connection:
         from openai import AsyncOpenAI
@@ -65,7 +64,7 @@ class OpenAIModel(ProviderModel):
             max_retries=0,
         )
         provider = OpenAICompatibleProvider(self.system, openai_client=client)
-        if self.settings.protocol == RESPONSES:
+        if self.protocol == "responses":
             return Connection(self._responses(provider), client.close)
         return Connection(OpenAIChatModel(self._version, provider=provider), client.close)
 
@@ -75,9 +74,8 @@ class OpenAIModel(ProviderModel):
         from pydantic_ai.models.openai import OpenAIResponsesModel
         from pydantic_ai.profiles.openai import OpenAIModelProfile
 
-        reasons = self.settings.reasoning_effort is not None
         known = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
-        profile = known if reasons else None
+        profile = None if self.settings.reasoning_effort is None else known
         return OpenAIResponsesModel(self._version, provider=provider, profile=profile)
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
@@ -88,7 +86,7 @@ class OpenAIModel(ProviderModel):
         body |= {key: settings.pop(key) for key in ("temperature", "top_p") if key in settings}
         # Under the protocol's own name: a compatible server's model has no profile to map it by.
         effort = settings.pop("thinking", None)
-        if self.settings.protocol == RESPONSES:
+        if self.protocol == "responses":
             settings["openai_store"] = False
             if effort:
                 settings["openai_reasoning_effort"] = effort
@@ -96,8 +94,6 @@ class OpenAIModel(ProviderModel):
             body["reasoning_effort"] = effort
         if body:
             settings["extra_body"] = body
-        if self.settings.send_seed:
-            settings["seed"] = request.seed.child("server").rng().integer(0, 2**31 - 1)
         if request.conversation and self._sends_cache_key:
             settings["openai_prompt_cache_key"] = request.conversation
         return settings
@@ -139,12 +135,8 @@ class AzureModel(OpenAIModel):
 
 def request_body(request: TextRequest, version: str) -> dict[str, Any]:
     """The body of the request. Raises ProviderError for an unknown method."""
-    body: dict[str, Any] = {
-        "model": version,
-        "prompt": request.text,
-        "max_tokens": 1,
-        "temperature": 0,
-    }
+    body: dict[str, Any] = {"model": version, "prompt": request.text}
+    body |= {"max_tokens": 1, "temperature": 0}
     alternatives = max(request.top, 1)  # some servers take 0 for none at all
     if request.way == ECHO:
         return {**body, "echo": True, "logprobs": alternatives}

@@ -22,7 +22,7 @@ from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.external_agents import agent_launcher
 from harness.external_agents.model_proxy import ModelProxy
-from harness.external_agents.program_agent import ProgramAgent, _conclude, _Done
+from harness.external_agents.program_agent import ProgramAgent, _conclude
 from harness.model import ModelRequest, Reply
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
@@ -202,8 +202,8 @@ def test_a_program_that_never_calls_its_model_is_scored(sandboxes: DockerSandbox
 def test_what_a_program_leaves_without_a_call_of_its_model_is_its_answer() -> None:
     model, journal, seed = Playback([]), MemoryJournal(), Seed(bytes(32))
     proxy = ModelProxy(model, MODEL, journal, seed, turns=1, ceiling=UNLIMITED, tick=time.time)
-    done = _Done(ExecResult(0, b"log\n--\n42", 10, 0.1), overdue=False)
-    run = _conclude(proxy, done, "quiet", b"\n--\n")
+    done = ExecResult(0, b"log\n--\n42", 10, 0.1)
+    run = _conclude(proxy, done, False, "quiet", b"\n--\n")
     assert (run.stop, run.answer, run.steps) == (StopReason.ANSWERED, "42", ())
 
 
