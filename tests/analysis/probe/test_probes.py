@@ -1,7 +1,9 @@
-"""Loss and scores of texts go through the plan's permutation test, each in its own direction."""
+"""Probes go through the plan's permutation test, each in its own direction, and nothing with holes
+does."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan
-from analysis.probe.probes import test_texts
+from analysis.probe.probes import test_exposure, test_texts
+from analysis.stats.permutation import permutation_seed
 
 PLAN = basic_plan(["a", "b"], 4, permutations=1999)
 STRATUM = np.repeat([0, 1], 8)
@@ -58,20 +61,33 @@ def test_p_is_that_of_every_allocation() -> None:
     assert row.gap == pytest.approx(gap((0, 1, 2)))
 
 
+def test_a_reader_is_told_from_one_that_guesses() -> None:
+    guesses = [0.1, 0.0, 0.2, 0.0, 0.1, 0.2, 0.0, 0.0] * 2
+    columns = {("reader", "score"): list(PUBLIC.astype(float)), ("guesser", "score"): guesses}
+    reader, guesser = test_exposure(PLAN, columns, STRATUM, PUBLIC, wave=1, registration="r")
+    assert (reader.public, reader.private, reader.gap) == (1, 0, 1)
+    assert reader.p_adjusted == pytest.approx(1 / 70**2, rel=1e-6)  # all allocations, exactly
+    assert reader.exposed
+    assert not guesser.exposed
+    assert guesser.gap == pytest.approx(0)
+    assert reader.n_public == 8
+
+
 def test_constant_measures_have_no_interval_and_prove_nothing() -> None:
-    (row,) = test_texts(
-        PLAN, {("m", "loss"): [2.0] * 16}, STRATUM, PUBLIC, wave=0, registration="r"
-    )
+    columns = {("m", "loss"): [2.0] * 16}
+    (row,) = test_texts(PLAN, columns, STRATUM, PUBLIC, wave=0, registration="r")
     assert (row.gap, row.interval, row.p) == (0, None, 1)
 
 
-def test_holes_and_single_arms_are_refused() -> None:
+@pytest.mark.parametrize("test", [test_exposure, test_texts])
+def test_holes_and_single_arms_are_refused(test: Callable[..., object]) -> None:
+    name = ("m", "loss")
     with pytest.raises(AnalysisError, match="is missing or is no number"):
-        test_texts(
-            PLAN, {("m", "loss"): [float("nan")] * 16}, STRATUM, PUBLIC, wave=2, registration="r"
-        )
+        test(PLAN, {name: [float("nan")] * 16}, STRATUM, PUBLIC, wave=2, registration="r")
     with pytest.raises(AnalysisError, match="one arm only"):
-        test_texts(
-            PLAN, {("m", "loss"): [1.0] * 16}, STRATUM, STRATUM == 0, wave=2, registration="r"
-        )
-    assert test_texts(PLAN, {}, STRATUM, PUBLIC, wave=2, registration="r") == ()
+        test(PLAN, {name: [1.0] * 16}, STRATUM, STRATUM == 0, wave=2, registration="r")
+    assert test(PLAN, {}, STRATUM, PUBLIC, wave=2, registration="r") == ()
+
+
+def test_permutations_have_a_seed_of_their_own() -> None:
+    assert permutation_seed("r", "S1", "exposure", "1") != permutation_seed("r", "1")
