@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from analysis.data.table import ResultTable, one_of
 from analysis.json_values import TextOrNull
 from analysis.judge.drift import Drift, drift_json, drift_words
 from analysis.judge.error_rates import (
-    ErrorsBody,
     ErrorsByArm,
     JudgeRates,
     Labels,
@@ -57,10 +56,13 @@ class JudgeGap:
     model: str
     exact: float | None
     judged: float
-    corrected: float | None = None
-    interval: tuple[float, float] | None = None
-    by_arm: float | None = None
-    by_arm_interval: tuple[float, float] | None = None
+    corrected: float | None
+    interval: tuple[float, float] | None
+    by_arm: float | None
+    by_arm_interval: tuple[float, float] | None
+
+
+NO_GAP = (None, None)  # where none is corrected
 
 
 _MEASURED = ("criteria", "sensitivity", "specificity", "parsed", "kappa")
@@ -92,7 +94,7 @@ class JudgeColumn:
     unpinned: tuple[int, ...]  # of them, those whose manifest does not name it
     unrecorded: Annotated[tuple[int, ...], Field(exclude=True)]  # without a record of the ledger
     gaps: tuple[JudgeGap, ...]
-    errors: Annotated[ErrorsBody | None, Field(serialization_alias="errors_by_arm")]
+    errors: Annotated[ErrorsByArm | None, Field(serialization_alias="errors_by_arm")]
     uncorrected: TextOrNull
     drifts: Annotated[
         tuple[Drift, ...], PlainSerializer(_drift_rows), Field(serialization_alias="drift")
@@ -185,14 +187,12 @@ def _gaps(
     exact = {key: estimate.gap for key, (estimate, _) in _estimates(plan, table, GRADER).items()}
     gaps = []
     for (wave, model), (judged, means) in _estimates(plan, table, judge).items():
-        gap = JudgeGap(wave, model, exact.get((wave, model)), judged.gap)
         overall = None if rates is None else correct_estimate(judged, rates)
-        if overall is not None:
-            gap = replace(gap, corrected=overall.gap, interval=overall.interval)
         by_arm = None if errors is None or means is None else correct_by_arm(*means, errors)
-        if by_arm is not None:
-            gap = replace(gap, by_arm=by_arm.gap, by_arm_interval=by_arm.interval)
-        gaps.append(gap)
+        known = exact.get((wave, model))
+        gaps.append(
+            JudgeGap(wave, model, known, judged.gap, *(overall or NO_GAP), *(by_arm or NO_GAP))
+        )
     return tuple(gaps)
 
 

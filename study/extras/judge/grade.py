@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from analysis.judge.error_rates import cohen_kappa
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Grade, GradeStatus
 from harness.episodes.result import LENIENT
-from harness.judge.grade import build_judge, judge_episode, keep_grade, read_grade, submission_of
+from harness.judge.grade import build_judge, judge_episode, read_grade, submission_of
 from harness.judge.judge import Judge, judging_bound, questions_of
 from harness.spending.budget import Account, Budget
 from harness.spending.purchases import CallKind, Charge, ReplyStore
+from harness.storage import GRADE_CODEC, grade_key
 from harness.sweep.workbench import instance_of
 from registry.ledger.records import Graded, JudgePin, Regraded, record_digest
 from registry.sealing import Keys
@@ -62,7 +62,7 @@ class GradeRequest:
 
 @dataclass(frozen=True, slots=True)
 class JudgeOutcome:
-    """The grades of one judge, and their agreement with exact grading."""
+    """The grades of one judge."""
 
     judge: str
     digest: str  # of its pin
@@ -71,7 +71,6 @@ class JudgeOutcome:
     fresh: int  # of them, now
     criteria: int  # that it was to decide
     ungraded: int  # of them, left without a verdict
-    kappa: float | None  # with the exact grader, criterion by criterion
     failures: tuple[tuple[str, int], ...]  # why episodes are still owed, and how often
     failed_tries: tuple[tuple[str, int], ...]  # requests that failed now, by class
     cost_usd: float | None  # of the replies paid for now; None if unknown
@@ -209,7 +208,8 @@ class _Grading:
 
         def grade(replies: ReplyStore) -> None:
             made = judge_episode(judge, instance, episode, replies.judge_call, look)
-            keep_grade(study.store, judge.digest, made, replies.keys, look)
+            key = grade_key(judge.digest, cell.episode, look)
+            GRADE_CODEC.write(study.store, key, made, replies.keys)
 
         return caller.pay(cell.episode, bound, grade)
 
@@ -228,19 +228,17 @@ class _Grading:
         }
         episodes = [cell.episode for cells in self.waves.values() for cell in cells]
         truths = [exact_grades[episode] for episode in episodes]
-        exact = [verdict for truth in truths for verdict in truth.verdicts]
         outcomes: list[JudgeOutcome] = []
         for judge, made in zip(judges, results, strict=True):
             grades = [
                 read_grade(store, judge.digest, episode, self.keys, self.look)
                 for episode in episodes
             ]
-            both = list(zip(grades, truths, strict=True))
-            verdicts = [
-                v for g, t in both for v in (g.verdicts if g else (None,) * len(t.verdicts))
-            ]
             decided = [
-                verdict for grade, truth in both if grade for verdict in _decided(grade, truth)
+                verdict
+                for grade, truth in zip(grades, truths, strict=True)
+                if grade
+                for verdict in _decided(grade, truth)
             ]
             records = self._record(judge, now)
             calls = sum_calls(made, unknown=self.pricing.price_of(judge.pin.name) is None)
@@ -252,7 +250,6 @@ class _Grading:
                     graded=sum(grade is not None for grade in grades),
                     criteria=len(decided),
                     ungraded=decided.count(None),
-                    kappa=cohen_kappa(exact, verdicts),
                     recorded=tuple(record.wave for record in records),
                     unpinned=tuple(
                         r.wave for r in records if isinstance(r, Graded) and not r.pinned

@@ -73,7 +73,6 @@ class ProbeRequest:
 class ProbeOutcome:
     """One model's probes over both arms, which only the report distinguishes."""
 
-    wave: int
     model: str
     owed: int
     done: int
@@ -90,23 +89,15 @@ class ProbeOutcome:
         """True if nothing more is owed."""
         return self.done == self.owed or bool(self.note)
 
-    @property
-    def over_budget(self) -> bool:
-        """True if the budget does not pay for the probes still owed."""
-        return OVER_BUDGET in dict(self.failures)
-
 
 @dataclass(frozen=True, slots=True)
 class ProbedWave:
     """The probes of a wave's models."""
 
     models: tuple[ProbeOutcome, ...]  # of questions, or of markers
-    skipped: tuple[str, ...]  # models that have no single question
-    strata: tuple[str, ...]  # without a closed-book form
+    texts: tuple[ProbeOutcome, ...]
+    notes: tuple[str, ...]  # on models and strata that are left out, or with a doubtful control
     accounts: tuple[Account, ...] = ()
-    texts: tuple[ProbeOutcome, ...] = ()
-    notes: tuple[str, ...] = ()  # on models without log-probabilities, or with a doubtful control
-    plain: tuple[str, ...] = ()  # strata without a text of their own
 
     @property
     def complete(self) -> bool:
@@ -116,7 +107,7 @@ class ProbedWave:
     @property
     def over_budget(self) -> bool:
         """True if the budget does not pay for the probes still owed."""
-        return any(outcome.over_budget for outcome in (*self.models, *self.texts))
+        return any(OVER_BUDGET in dict(each.failures) for each in (*self.models, *self.texts))
 
 
 def probe_wave(
@@ -136,6 +127,9 @@ def probe_wave(
         check_sending(study, wave, [p for p in pins if p.name in of_texts], request.burn)
     if request.markers:
         notes += notes_on_sent(study, pins)
+    notes += tuple(
+        f"{name}: an agent behind a server, with its own tools: not asked" for name in skipped
+    )
     pricing = price_pins(study, pins, request.allow_unknown_price, turns=1)
     with ExitStack() as stack:
         models = [_open_model(study, pin, stack) for pin in pins]
@@ -154,8 +148,10 @@ def probe_wave(
             for prober in probers
             if prober.pin.name in of_texts
         )
+        notes += tuple(f"{each}: its instances have no text of their own" for each in plain)
+        notes += tuple(f"{each}: no question can be made of it without its data" for each in silent)
         accounts = budget.accounts() if budget is not None else ()
-        return ProbedWave(questions, skipped, silent, accounts, texts, notes=notes, plain=plain)
+        return ProbedWave(questions, texts, notes, accounts)
 
 
 def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tuple[str, ...]]:
@@ -221,7 +217,6 @@ class _Prober:
             stored = stored_probes(study, wave, pin, asked, kind)
             mean = fmean(probe.score for probe in stored.values()) if stored else None
         outcome = ProbeOutcome(
-            wave=wave,
             model=pin.name,
             owed=len(probes),
             done=done,

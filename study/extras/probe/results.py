@@ -103,23 +103,20 @@ def markers_of(study: Study, plan: Plan, waves: Sequence[int]) -> tuple[MarkerEx
         return ()
     askable, _ = instances_of_kind(study, MARKERS)
     arms = _arms(study)
-    return tuple(row for wave in waves for row in _markers_at(study, plan, wave, askable, arms))
-
-
-def _markers_at(
-    study: Study, plan: Plan, wave: int, askable: Sequence[WaveInstance], arms: Mapping[str, Arm]
-) -> tuple[MarkerExposure, ...]:
-    counts = []
-    for pin in study.protocol.wave_models(wave):
-        asked = instances_of_model(study, wave, pin, askable)
-        probes = stored_probes(study, wave, pin, asked, MARKERS)
-        if asked and len(probes) == len(asked):
-            public, private = (
-                _count_markers([probes[n.instance] for n in asked if arms[n.instance] is arm])
-                for arm in (Arm.PUBLIC, Arm.PRIVATE)
-            )
-            counts.append((pin.name, public, private))
-    return test_markers(plan, counts, wave)
+    rows: list[MarkerExposure] = []
+    for wave in waves:
+        counts = []
+        for pin in study.protocol.wave_models(wave):
+            asked = instances_of_model(study, wave, pin, askable)
+            probes = stored_probes(study, wave, pin, asked, MARKERS)
+            if asked and len(probes) == len(asked):
+                public, private = (
+                    _count_markers([probes[n.instance] for n in asked if arms[n.instance] is arm])
+                    for arm in (Arm.PUBLIC, Arm.PRIVATE)
+                )
+                counts.append((pin.name, public, private))
+        rows += test_markers(plan, counts, wave)
+    return tuple(rows)
 
 
 def _count_markers(probes: Sequence[MarkerProbe]) -> MarkerCounts:

@@ -19,7 +19,6 @@ from analysis.judge.error_rates import (
     arm_shortfall,
     compare_counts,
     correct_by_arm,
-    correct_gap,
     errors_by_arm,
     read_rates,
 )
@@ -47,10 +46,10 @@ def test_errors_that_differ_make_a_gap_that_the_correction_takes_off():
         True,
     )
     public, private = 0.5 * 0.9 + 0.5 * 0.2, 0.5 * 0.9 + 0.5 * 0.1
-    found = correct_by_arm((public, 0.01), (private, 0.01), by_arm)
+    gap, interval = correct_by_arm((public, 0.01), (private, 0.01), by_arm)
     assert public - private == pytest.approx(0.05)
-    assert found.gap == pytest.approx(0, abs=1e-12)
-    assert found.interval[0] < 0 < found.interval[1]
+    assert gap == pytest.approx(0, abs=1e-12)
+    assert interval[0] < 0 < interval[1]
     none = ErrorsByArm(Errors(NOTHING, NOTHING), by_arm.private, 1, 1, False)
     assert correct_by_arm((public, 0.01), (private, 0.01), none) is None
     weak = Errors(rate(11, 20), rate(11, 20))  # no better than chance, as far as is known
@@ -61,9 +60,10 @@ def test_errors_that_differ_make_a_gap_that_the_correction_takes_off():
 def test_errors_that_are_alike_only_shrink_the_gap():
     errors = Errors(rate(950, 1000), rate(850, 1000))
     alike = ErrorsByArm(errors, errors, 1, 1, True)
-    found = correct_by_arm((0.58, 0.0), (0.50, 0.0), alike)
-    assert found.gap == pytest.approx(0.1) == correct_gap(0.08, 0.95, 0.85)
-    assert found.interval == pytest.approx((0.1 - 1.96 * found.se, 0.1 + 1.96 * found.se), abs=1e-5)
+    gap, (low, high) = correct_by_arm((0.58, 0.0), (0.50, 0.0), alike)
+    assert gap == pytest.approx(0.1)
+    assert low < 0.1 < high
+    assert low + high == pytest.approx(0.2)
 
 
 def test_coverage_by_arm():
@@ -77,7 +77,7 @@ def test_coverage_by_arm():
             arms[arm] = (p + rng.normal(0, 0.015), 0.015)
             errors[arm] = Errors(rate(rng.binomial(200, se), 200), rate(rng.binomial(200, sp), 200))
         by_arm = ErrorsByArm(errors[True], errors[False], 1, 1, True)
-        low, high = correct_by_arm(arms[True], arms[False], by_arm).interval
+        _, (low, high) = correct_by_arm(arms[True], arms[False], by_arm)
         covered += low <= 0.1 <= high
     assert 0.93 <= covered / 800 <= 0.975
 
@@ -107,9 +107,6 @@ def test_errors_by_arm():
     assert found.public.labels + found.private.labels == 800
     own = right[public, 1].sum() / total[public, 1].sum()
     assert found.public.specificity.mean == pytest.approx(own)
-    few = compare_counts(*counted(1, sheets=20), **DRAWN)
-    assert not few.enough
-    assert few.public.labels + few.private.labels == 200
 
 
 def test_sheets_that_the_judge_likes_are_not_a_difference_of_arms():
@@ -176,8 +173,8 @@ def test_a_gap_is_freed_of_errors_that_differ_beside_the_one_that_is_not(
         assert row.by_arm_interval[0] < row.exact < row.by_arm_interval[1]
     assert max(abs(row.judged - row.exact) for row in column.gaps) > 0.05
     body = TypeAdapter(JudgeColumn).dump_python(column, mode="json", by_alias=True)
-    assert body["errors_by_arm"]["differ"] is True
-    assert body["errors_by_arm"]["sensitivity_public"]["rate"] == 1
+    assert body["errors_by_arm"]["p_specificity"] < 0.025
+    assert body["errors_by_arm"]["public"]["sensitivity"]["rate"] == 1
     assert (body["withheld"], body["criteria"], body["drift"]) == (None, None, [])
     assert "unrecorded" not in body
     departures = judge_departures(records.plan, [column], [])

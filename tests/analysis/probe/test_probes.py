@@ -4,7 +4,6 @@ does."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan
 from analysis.probe.probes import test_exposure, test_texts
-from analysis.stats.permutation import permutation_seed
 
 PLAN = basic_plan(["a", "b"], 4, permutations=1999)
 STRATUM = np.repeat([0, 1], 8)
@@ -42,25 +40,6 @@ def test_who_was_trained_finds_public_text_likelier() -> None:
     assert all(row.exploratory for row in rows)
 
 
-def test_p_is_that_of_every_allocation() -> None:
-    values = np.random.default_rng(1).random(6)
-    public = np.arange(6) < 3
-
-    def gap(chosen: tuple[int, ...]) -> float:
-        mask = np.isin(np.arange(6), chosen)
-        return float(values[mask].mean() - values[~mask].mean())
-
-    every = [gap(chosen) for chosen in combinations(range(6), 3)]
-    lower = np.mean([each <= gap((0, 1, 2)) + 1e-9 for each in every])
-    stratum = np.zeros(6, dtype=np.int64)
-    (row,) = test_texts(
-        basic_plan(["a"], 3), {("m", "loss"): list(values)}, stratum, public,
-        wave=0, registration="r",
-    )  # fmt: skip
-    assert row.p == pytest.approx(lower)
-    assert row.gap == pytest.approx(gap((0, 1, 2)))
-
-
 def test_a_reader_is_told_from_one_that_guesses() -> None:
     guesses = [0.1, 0.0, 0.2, 0.0, 0.1, 0.2, 0.0, 0.0] * 2
     columns = {("reader", "score"): list(PUBLIC.astype(float)), ("guesser", "score"): guesses}
@@ -87,7 +66,3 @@ def test_holes_and_single_arms_are_refused(test: Callable[..., object]) -> None:
     with pytest.raises(AnalysisError, match="one arm only"):
         test(PLAN, {name: [1.0] * 16}, STRATUM, STRATUM == 0, wave=2, registration="r")
     assert test(PLAN, {}, STRATUM, PUBLIC, wave=2, registration="r") == ()
-
-
-def test_permutations_have_a_seed_of_their_own() -> None:
-    assert permutation_seed("r", "S1", "exposure", "1") != permutation_seed("r", "1")
