@@ -14,6 +14,7 @@ from analysis.data.table import ResultTable, one_of
 from analysis.json_values import TextOrNull
 from analysis.judge.drift import Drift, drift_json, drift_words
 from analysis.judge.error_rates import (
+    ErrorsBody,
     ErrorsByArm,
     JudgeRates,
     Labels,
@@ -94,7 +95,7 @@ class JudgeColumn:
     unpinned: tuple[int, ...]  # of them, those whose manifest does not name it
     unrecorded: Annotated[tuple[int, ...], Field(exclude=True)]  # without a record of the ledger
     gaps: tuple[JudgeGap, ...]
-    errors: Annotated[ErrorsByArm | None, Field(serialization_alias="errors_by_arm")]
+    errors: Annotated[ErrorsBody | None, Field(serialization_alias="errors_by_arm")]
     uncorrected: TextOrNull
     drifts: Annotated[
         tuple[Drift, ...], PlainSerializer(_drift_rows), Field(serialization_alias="drift")

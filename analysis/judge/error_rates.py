@@ -269,8 +269,8 @@ LEVEL = 0.05
 class Errors:
     """A judge's rates over some labelled criteria."""
 
-    sensitivity: RateBody
-    specificity: RateBody
+    sensitivity: Rate
+    specificity: Rate
 
     @property
     def labels(self) -> int:
@@ -300,6 +300,22 @@ class ErrorsByArm:
         """The rates that are shown to differ; each p is compared with half of .05."""
         p = {"sensitivity": self.p_sensitivity, "specificity": self.p_specificity}
         return tuple(name for name, p_value in p.items() if p_value < LEVEL / 2)
+
+
+def _errors_body(errors: ErrorsByArm) -> dict[str, Any]:
+    return {
+        "sensitivity_public": _rate_body(errors.public.sensitivity),
+        "specificity_public": _rate_body(errors.public.specificity),
+        "sensitivity_private": _rate_body(errors.private.sensitivity),
+        "specificity_private": _rate_body(errors.private.specificity),
+        "p_sensitivity": errors.p_sensitivity,
+        "p_specificity": errors.p_specificity,
+        "enough": errors.enough,
+        "differ": errors.differ,
+    }
+
+
+ErrorsBody = Annotated[ErrorsByArm, PlainSerializer(_errors_body)]  # as report.json has it
 
 
 def correct_by_arm(

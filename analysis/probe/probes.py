@@ -40,8 +40,8 @@ from registry.ledger.records import Plan
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmGap:
     """One column of values of one model at a wave, by arm: means over strata, their gap with a
-    two-sided 95 % interval (None where the variance cannot be estimated), and one-sided p-values,
-    adjusted over the columns that were tested together."""
+    two-sided 95 % interval (if the variance cannot be estimated: that of the scale, or None for
+    texts), and one-sided p-values, adjusted over the columns that were tested together."""
 
     wave: int
     model: str
@@ -159,7 +159,7 @@ def _compare_arms(
             "public": mean(column, public),
             "private": mean(column, ~public),
             "gap": estimate.gap,
-            "interval": None if estimate.se is None else estimate.interval,
+            "interval": None if estimate.se is None and measure in MEASURES else estimate.interval,
             "p": p[place],
             "p_adjusted": adjusted[place],
             "n_public": estimate.n_public,

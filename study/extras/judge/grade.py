@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 
+from analysis.judge.error_rates import cohen_kappa
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Grade, GradeStatus
 from harness.episodes.result import LENIENT
@@ -62,7 +63,7 @@ class GradeRequest:
 
 @dataclass(frozen=True, slots=True)
 class JudgeOutcome:
-    """The grades of one judge."""
+    """The grades of one judge, and their agreement with exact grading."""
 
     judge: str
     digest: str  # of its pin
@@ -71,6 +72,7 @@ class JudgeOutcome:
     fresh: int  # of them, now
     criteria: int  # that it was to decide
     ungraded: int  # of them, left without a verdict
+    kappa: float | None  # with the exact grader, criterion by criterion
     failures: tuple[tuple[str, int], ...]  # why episodes are still owed, and how often
     failed_tries: tuple[tuple[str, int], ...]  # requests that failed now, by class
     cost_usd: float | None  # of the replies paid for now; None if unknown
@@ -228,17 +230,19 @@ class _Grading:
         }
         episodes = [cell.episode for cells in self.waves.values() for cell in cells]
         truths = [exact_grades[episode] for episode in episodes]
+        exact = [verdict for truth in truths for verdict in truth.verdicts]
         outcomes: list[JudgeOutcome] = []
         for judge, made in zip(judges, results, strict=True):
             grades = [
                 read_grade(store, judge.digest, episode, self.keys, self.look)
                 for episode in episodes
             ]
+            both = list(zip(grades, truths, strict=True))
+            verdicts = [
+                v for g, t in both for v in (g.verdicts if g else (None,) * len(t.verdicts))
+            ]
             decided = [
-                verdict
-                for grade, truth in zip(grades, truths, strict=True)
-                if grade
-                for verdict in _decided(grade, truth)
+                verdict for grade, truth in both if grade for verdict in _decided(grade, truth)
             ]
             records = self._record(judge, now)
             calls = sum_calls(made, unknown=self.pricing.price_of(judge.pin.name) is None)
@@ -250,6 +254,7 @@ class _Grading:
                     graded=sum(grade is not None for grade in grades),
                     criteria=len(decided),
                     ungraded=decided.count(None),
+                    kappa=cohen_kappa(exact, verdicts),
                     recorded=tuple(record.wave for record in records),
                     unpinned=tuple(
                         r.wave for r in records if isinstance(r, Graded) and not r.pinned

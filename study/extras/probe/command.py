@@ -60,8 +60,11 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
             {
                 "wave": wave,
                 "models": [asdict(outcome) for outcome in made.models],
+                "skipped": list(made.skipped),
+                "strata_without_questions": list(made.strata),
                 "texts": [asdict(outcome) for outcome in made.texts],
                 "notes": list(made.notes),
+                "strata_without_texts": list(made.plain),
                 "budget": accounts_json(made.accounts),
             }
         )
@@ -75,13 +78,23 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
 def _print(made: ProbedWave) -> None:
     if made.models:
         print_records([_row(outcome) for outcome in made.models], title="Probes from memory")
-    if made.texts:
-        print_records([_row(outcome) for outcome in made.texts], title="How likely each text is")
-    for outcome in made.texts:
-        if outcome.note:
-            click.echo(f"{outcome.model}: {outcome.note}")
-    for note in made.notes:
-        click.echo(note)
+    texts = [_row(outcome) for outcome in made.texts]
+    for row in texts:
+        del row["right, both arms"]
+    if texts:
+        print_records(texts, title="How likely each text is")
+    lines = [f"{outcome.model}: {outcome.note}" for outcome in made.texts if outcome.note]
+    lines += made.notes
+    lines += [f"{stratum}: its instances have no text of their own" for stratum in made.plain]
+    lines += [
+        f"{name}: an agent behind a server, with tools of its own; not asked"
+        for name in made.skipped
+    ]
+    lines += [
+        f"{stratum}: no question can be made of it without its data" for stratum in made.strata
+    ]
+    for line in lines:
+        click.echo(line)
     print_accounts(made.accounts, made.over_budget)
 
 

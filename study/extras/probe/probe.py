@@ -96,8 +96,11 @@ class ProbedWave:
 
     models: tuple[ProbeOutcome, ...]  # of questions, or of markers
     texts: tuple[ProbeOutcome, ...]
-    notes: tuple[str, ...]  # on models and strata that are left out, or with a doubtful control
-    accounts: tuple[Account, ...] = ()
+    skipped: tuple[str, ...]  # models that have no single question
+    strata: tuple[str, ...]  # without a closed-book form
+    plain: tuple[str, ...]  # strata without a text of their own
+    notes: tuple[str, ...]  # on models without log-probabilities, or with a doubtful control
+    accounts: tuple[Account, ...]
 
     @property
     def complete(self) -> bool:
@@ -127,9 +130,6 @@ def probe_wave(
         check_sending(study, wave, [p for p in pins if p.name in of_texts], request.burn)
     if request.markers:
         notes += notes_on_sent(study, pins)
-    notes += tuple(
-        f"{name}: an agent behind a server, with its own tools: not asked" for name in skipped
-    )
     pricing = price_pins(study, pins, request.allow_unknown_price, turns=1)
     with ExitStack() as stack:
         models = [_open_model(study, pin, stack) for pin in pins]
@@ -148,10 +148,16 @@ def probe_wave(
             for prober in probers
             if prober.pin.name in of_texts
         )
-        notes += tuple(f"{each}: its instances have no text of their own" for each in plain)
-        notes += tuple(f"{each}: no question can be made of it without its data" for each in silent)
         accounts = budget.accounts() if budget is not None else ()
-        return ProbedWave(questions, texts, notes, accounts)
+        return ProbedWave(
+            models=questions,
+            texts=texts,
+            skipped=skipped,
+            strata=silent,
+            plain=plain,
+            notes=notes,
+            accounts=accounts,
+        )
 
 
 def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tuple[str, ...]]:

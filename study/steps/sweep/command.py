@@ -23,7 +23,7 @@ from study.steps.sweep.accounts import accounts_json, print_accounts
 from study.steps.sweep.failing import address_of, explain_failure
 from study.steps.sweep.history import early_models
 from study.steps.sweep.live import model_json, sweep_watch
-from study.steps.sweep.preview import messages_json, preview_extras, render_wave, rendered_json
+from study.steps.sweep.preview import preview_extras, render_wave, rendered_json
 from study.steps.sweep.spending import ALLOW
 from study.steps.sweep.sweep import SweepRequest
 
@@ -244,10 +244,7 @@ def _print_dry_run(
     """Print the first requests to models, and those of extras."""
     if as_json:
         requests = [rendered_json(request) for request in rendered]
-        more = {
-            extra.name: [{**c.row, "messages": messages_json(c.messages)} for c in extra.calls]
-            for extra in extras
-        }
+        more = {extra.name: [dict(call.body) for call in extra.calls] for extra in extras}
         print_json({"requests": requests, **more})
         return
     for request in rendered:

@@ -61,11 +61,12 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class RenderedCall:
-    """A request that an extra sends, on an example: with its row of a table."""
+    """A request that an extra sends, on an example: as a row of a table, and as JSON values."""
 
     title: str
     messages: tuple[Message, ...]
     row: Mapping[str, object]
+    body: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

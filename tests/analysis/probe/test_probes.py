@@ -3,14 +3,15 @@ does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan
-from analysis.probe.probes import test_exposure, test_texts
+from analysis.probe.probes import ArmGap, test_exposure, test_texts
 
 PLAN = basic_plan(["a", "b"], 4, permutations=1999)
 STRATUM = np.repeat([0, 1], 8)
@@ -52,17 +53,40 @@ def test_a_reader_is_told_from_one_that_guesses() -> None:
     assert reader.n_public == 8
 
 
+@pytest.mark.parametrize(("test", "sign"), [(test_exposure, 1), (test_texts, -1)])
+def test_p_is_that_of_every_allocation(test: Callable[..., Sequence[ArmGap]], sign: int) -> None:
+    """Of public above private for scores, and below for the loss."""
+    values = np.random.default_rng(1).random(6)
+    public = np.arange(6) < 3
+
+    def gap(chosen: tuple[int, ...]) -> float:
+        mask = np.isin(np.arange(6), chosen)
+        return float(values[mask].mean() - values[~mask].mean())
+
+    every = [sign * gap(chosen) for chosen in combinations(range(6), 3)]
+    wanted = np.mean([each >= sign * gap((0, 1, 2)) - 1e-9 for each in every])
+    column = {("m", "score" if sign > 0 else "loss"): list(values)}
+    stratum = np.zeros(6, dtype=np.int64)
+    (row,) = test(basic_plan(["a"], 3), column, stratum, public, wave=0, registration="r")
+    assert row.p == pytest.approx(wanted)
+    assert row.gap == pytest.approx(gap((0, 1, 2)))
+
+
 def test_constant_measures_have_no_interval_and_prove_nothing() -> None:
     columns = {("m", "loss"): [2.0] * 16}
     (row,) = test_texts(PLAN, columns, STRATUM, PUBLIC, wave=0, registration="r")
     assert (row.gap, row.interval, row.p) == (0, None, 1)
+    columns = {("m", "score"): [1.0] * 16}
+    (score,) = test_exposure(PLAN, columns, STRATUM, PUBLIC, wave=0, registration="r")
+    assert (score.gap, score.interval, score.p) == (0, (-1, 1), 1)  # the scale's own
 
 
 @pytest.mark.parametrize("test", [test_exposure, test_texts])
 def test_holes_and_single_arms_are_refused(test: Callable[..., object]) -> None:
     name = ("m", "loss")
+    hole = [0.0] * 15 + [float("nan")]
     with pytest.raises(AnalysisError, match="is missing or is no number"):
-        test(PLAN, {name: [float("nan")] * 16}, STRATUM, PUBLIC, wave=2, registration="r")
+        test(PLAN, {name: hole}, STRATUM, PUBLIC, wave=2, registration="r")
     with pytest.raises(AnalysisError, match="one arm only"):
         test(PLAN, {name: [1.0] * 16}, STRATUM, STRATUM == 0, wave=2, registration="r")
     assert test(PLAN, {}, STRATUM, PUBLIC, wave=2, registration="r") == ()

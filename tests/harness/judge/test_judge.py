@@ -81,7 +81,7 @@ def criteria(count: int) -> tuple[Part, ...]:
     return tuple(replace(part, criterion=part.id) for part in instance().rubric.parts[:count])
 
 
-def answer_of(request: Json) -> tuple[str, list[tuple[str, str]]]:
+def request_body(request: Json) -> tuple[str, list[tuple[str, str]]]:
     """The answer in its block, and the criteria with their ids, as a judge sees them."""
     text = request["messages"][1]["content"]
     found = BLOCK.search(text)
@@ -93,7 +93,7 @@ def rule(met: Callable[[str, str], bool]) -> Callable[[Json], Answer]:
     """A judge that decides by a rule on the answer and a criterion's text."""
 
     def answer(request: Json) -> Answer:
-        text, asked = answer_of(request)
+        text, asked = request_body(request)
         verdicts = [
             {"id": id_, "evidence": "so it says", "met": met(text, each)} for id_, each in asked
         ]
@@ -108,7 +108,7 @@ def test_a_judge_is_asked_by_chunks_at_temperature_0_and_its_verdicts_keep_their
     with serve(always=rule(lambda text, each: odd[each])) as served:
         found = judge_criteria(judge_at(served), Submission("Do it.", "Done."), wanted, Kept())
     assert found == tuple(odd[each.text] for each in wanted)
-    assert [len(answer_of(request)[1]) for request in served.requests] == [CHUNK, CHUNK, 5]
+    assert [len(request_body(request)[1]) for request in served.requests] == [CHUNK, CHUNK, 5]
     assert {request["temperature"] for request in served.requests} == {0.0}
     assert all("tools" not in request for request in served.requests)
     assert not served.faults
@@ -121,7 +121,7 @@ def test_the_parts_of_a_criterion_are_asked_in_one_call() -> None:
     for asked, sizes in ((others, [20, 1]), (long, [25]), ([*others[:3], *long], [3, 25])):
         with serve(always=rule(lambda text, each: True)) as served:
             judge_criteria(judge_at(served), Submission("Do it.", "Done."), asked, Kept())
-        assert [len(answer_of(request)[1]) for request in served.requests] == sizes
+        assert [len(request_body(request)[1]) for request in served.requests] == sizes
 
 
 def test_a_judge_is_asked_facts_and_the_gates_are_applied_to_its_verdicts() -> None:
@@ -150,7 +150,7 @@ def test_a_judge_is_asked_facts_and_the_gates_are_applied_to_its_verdicts() -> N
     assert guessed.score == 0.0
     assert guessed.gate_free is not None
     assert guessed.gate_free > 0.3
-    asked = [text for request in served.requests for _, text in answer_of(request)[1]]
+    asked = [text for request in served.requests for _, text in request_body(request)[1]]
     assert not any("at least half" in text for text in asked)
 
 
@@ -187,15 +187,19 @@ def test_an_answer_cannot_close_its_block_and_every_call_has_a_mark_of_its_own()
     [
         "",
         "All criteria are met.",
+        "[true, true]",
+        '{"verdicts": []}',
         '{"verdicts": [{"id": "c1", "met": true}]}',
         '{"verdicts": [{"id": "c1", "met": true}, {"id": "c1", "met": true}]}',
         '{"verdicts": [{"id": "c1", "met": true}, {"id": "c3", "met": true}]}',
         '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": "true"}]}',
+        '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": 1}]}',
         '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": null}]}',
         '{"verdicts": [{"id": "c1", "met": true}, {"id": ["c2"], "met": true}]}',
         '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": true}], "note": 1}',
         '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": true}]} So it is.',
         '{"verdicts": [{"id": "c1", "met": true, "id": "c2"}, {"id": "c2", "met": true}]}',
+        '{"verdicts": {"c1": true, "c2": true}}',
         "[" * 100_000,
     ],
 )
@@ -321,10 +325,10 @@ def test_a_templated_question_is_put_as_what_is_right_whether_said_or_written_to
         assert (written.verdicts, written.score) == ((True, None), 1.0)
         assert grade(write, "Done.").score == 0.0
         assert grade(write, "").status is GradeStatus.NO_ANSWER
-    questions = [answer_of(request)[1][0][1] for request in served.requests]
+    questions = [request_body(request)[1][0][1] for request in served.requests]
     assert questions[0].startswith(f'The answer states that the answer is "{expected}"')
     assert questions[2].startswith("The file 'a.json' gives as its result JSON of the same value")
-    assert answer_of(served.requests[2])[0] == f'Done.\n\n[file a.json]\n{{"n":{number}}}'
+    assert request_body(served.requests[2])[0] == f'Done.\n\n[file a.json]\n{{"n":{number}}}'
 
 
 @pytest.mark.parametrize(
@@ -352,6 +356,18 @@ def test_a_judge_reads_last_the_block_that_exact_grading_reads(
     written = None if file is None else file.replace("@", key).encode()
     episode = replace(handed_in(instance, message), answer_file=written)
     assert submitted(instance.brief, episode) == message.removesuffix(end) + end
+
+
+def test_requests_that_fail_are_handed_over_as_they_are_received() -> None:
+    busy, kept = failure(429, headers=(("retry-after", "0"),)), Kept()
+    with serve(busy, busy, rule(lambda text, each: True)) as served:
+        assert judge_criteria(judge_at(served), Submission("t", "a"), criteria(2), kept) == (
+            True, True,
+        )  # fmt: skip
+    (journal,) = kept.values()
+    failures = [(failed.kind, failed.status) for _, failed in journal.failed]
+    assert failures == [("rate_limit", 429)] * 2
+    assert {number for number, _ in journal.failed} == set(journal.replies)
 
 
 @pytest.mark.parametrize(

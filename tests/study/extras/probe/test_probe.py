@@ -151,7 +151,7 @@ def test_who_has_read_the_release_is_found_out_without_an_episode(
 
 
 def hold_to_the_ledger(study: Study, key: str) -> None:
-    """Every object of the probes is promised: whole it holds, and none may be gone."""
+    """Every object of the probes is promised: whole it holds, altered or gone it does not."""
     records = [entry.record for entry in study.ledger.find("probed")]
     assert [(r.model.name, r.what, r.probes, r.objects) for r in records] == [
         ("honest", "questions", OWED, OWED),
@@ -162,9 +162,18 @@ def hold_to_the_ledger(study: Study, key: str) -> None:
     counts = dict(found.counts)
     assert counts["models probed"] == 2
     assert "open objects (no record names them yet)" not in counts
-    (study.folder / "store" / key).unlink()
-    ((place, problem), *_) = verify_study(study.store, None, None).problems
-    assert (place, "was removed" in problem) == (key, True)
+    path = study.folder / "store" / key
+    kept = path.read_bytes()
+    for damaged in (b"something else", None):
+        path.unlink()
+        if damaged is not None:
+            path.write_bytes(damaged)
+        ((place, problem), *_) = verify_study(study.store, None, None).problems
+        assert place == key
+        assert ("was altered" if damaged else "was removed") in problem
+        if damaged is None:
+            path.write_bytes(kept)
+    assert verify_study(study.store, study.identities(), None).holds
 
 
 def test_markers_show_who_has_read_the_release(probed: tuple[Study, Served]) -> None:
@@ -218,6 +227,12 @@ def test_markers_of_a_served_model_are_paid_once(probed: tuple[Study, Served]) -
     system, user = served.requests[0]["messages"]
     assert system["content"].startswith(MARKER_MARK)
     assert user["content"].startswith("Title: ")
+    # Killed between a reply and its result: the reply is read again, not bought.
+    results = [k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]]
+    for key in results[:3]:
+        (study.folder / "store" / key).unlink()
+    code, told = probe(study, "--wave", "1", "--model", "served", "--markers")
+    assert (code, told["models"][0]["fresh"], len(served.requests)) == (0, 3, OWED)
     (row,) = markers_of(study, registration_of(study).plan, [1])
     assert (row.public.unnamed, row.private.unnamed, row.p) == (4, 4, 1)
 

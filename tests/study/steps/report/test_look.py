@@ -39,10 +39,9 @@ from study.steps.report.look import build_look
 from study.steps.sweep.spending import sum_spends
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
-from tests.harness.judge.test_judge import answer_of
 from tests.harness.openai_server import Answer, Json, Served, serve
 from tests.study.conftest import draw_tiny, run_wave
-from tests.study.extras.judge.test_grade import CALL, both, reads, verdicts
+from tests.study.extras.judge.test_grade import CALL, answer_of, both, reads, verdicts
 
 PROTOCOL = """\
 study: reported
