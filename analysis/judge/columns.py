@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -57,10 +57,13 @@ class JudgeGap:
     model: str
     exact: float | None
     judged: float
-    corrected: float | None = None
-    interval: tuple[float, float] | None = None
-    by_arm: float | None = None
-    by_arm_interval: tuple[float, float] | None = None
+    corrected: float | None
+    interval: tuple[float, float] | None
+    by_arm: float | None
+    by_arm_interval: tuple[float, float] | None
+
+
+NO_GAP = (None, None)  # where none is corrected
 
 
 _MEASURED = ("criteria", "sensitivity", "specificity", "parsed", "kappa")
@@ -185,14 +188,12 @@ def _gaps(
     exact = {key: estimate.gap for key, (estimate, _) in _estimates(plan, table, GRADER).items()}
     gaps = []
     for (wave, model), (judged, means) in _estimates(plan, table, judge).items():
-        gap = JudgeGap(wave, model, exact.get((wave, model)), judged.gap)
         overall = None if rates is None else correct_estimate(judged, rates)
-        if overall is not None:
-            gap = replace(gap, corrected=overall.gap, interval=overall.interval)
         by_arm = None if errors is None or means is None else correct_by_arm(*means, errors)
-        if by_arm is not None:
-            gap = replace(gap, by_arm=by_arm.gap, by_arm_interval=by_arm.interval)
-        gaps.append(gap)
+        known = exact.get((wave, model))
+        gaps.append(
+            JudgeGap(wave, model, known, judged.gap, *(overall or NO_GAP), *(by_arm or NO_GAP))
+        )
     return tuple(gaps)
 
 

@@ -123,6 +123,9 @@ def drift_controls(plan: Plan, drifts: Sequence[Drift]) -> tuple[ControlResult, 
     return tuple(controls)
 
 
+_CONTROL = ("gap", "interval90", "p", "state", "reason")
+
+
 def drift_json(drift: Drift) -> list[dict[str, Any]]:
     """A row for all models together, ``model`` null, and one for each: mean change by arm, their
     gap with a 90 % interval and two-sided p, and why it does not agree, where it does not."""
@@ -137,11 +140,7 @@ def drift_json(drift: Drift) -> list[dict[str, Any]]:
             "public_interval": change.public and change.public.interval,
             "private": change.private and change.private.mean,
             "private_interval": change.private and change.private.interval,
-            "gap": change.control.gap,
-            "interval90": change.control.interval90,
-            "p": change.control.p,
-            "state": change.control.state,
-            "reason": change.control.reason,
+            **{name: getattr(change.control, name) for name in _CONTROL},
         }
         for change in drift.models
     ]

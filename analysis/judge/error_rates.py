@@ -36,6 +36,13 @@ from registry.ledger.records import JudgeRule, Plan
 from registry.result_row import Arm
 
 
+def _rate_body(rate: Rate) -> dict[str, Any]:
+    return {"rate": rate.mean, "interval": rate.interval, "criteria": rate.answers}
+
+
+RateBody = Annotated[Rate, PlainSerializer(_rate_body)]  # as report.json has it
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeRates:
     """Error rates of a judge, measured by `judge check` on answers with known truth."""
@@ -50,14 +57,9 @@ class JudgeRates:
     kappa: float | None  # Cohen's, with the truth, among those
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectedGap:
-    """A gap freed of a judge's errors, with a two-sided 95 % interval; ``se`` and ``interval``
-    are None where the gap's own variance cannot be estimated."""
-
-    gap: float
-    se: float | None
-    interval: tuple[float, float] | None
+CorrectedGap = tuple[float, tuple[float, float] | None]
+"""A gap freed of a judge's errors, with a two-sided 95 % interval; None where the gap's own
+variance cannot be estimated."""
 
 
 def read_rates(body: Mapping[str, Any], place: str) -> JudgeRates:
@@ -137,15 +139,15 @@ def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None
         return None
     noise = rate_variance(se) + rate_variance(sp)
     skill = se.mean + sp.mean - 1
-    corrected = correct_gap(gap.gap, se.mean, sp.mean)
-    if corrected is None or skill - Z * math.sqrt(noise) <= 0:
+    if skill - Z * math.sqrt(noise) <= 0:
         return None
+    corrected = gap.gap / skill
     if gap.se is None or gap.df is None:
-        return CorrectedGap(corrected, None, None)
+        return corrected, None
     sampling = (gap.se / skill) ** 2
     variance = sampling + (gap.gap / skill**2) ** 2 * noise
     half = t_quantile(0.975, gap.df * (variance / sampling) ** 2) * math.sqrt(variance)
-    return CorrectedGap(corrected, math.sqrt(variance), (corrected - half, corrected + half))
+    return corrected, (corrected - half, corrected + half)
 
 
 def rate_variance(rate: Rate) -> float:
@@ -224,13 +226,6 @@ def _accuracy(by: str, group: str, judged: Sequence[Judged]) -> Accuracy:
     return Accuracy(by, group, sensitivity, specificity, parsed)
 
 
-def correct_gap(gap: float, sensitivity: float, specificity: float) -> float | None:
-    """A gap of pass rates, freed of errors that are alike in both arms (Rogan and Gladen 1978):
-    gap / (sensitivity + specificity − 1). None for a judge that does no better than chance."""
-    skill = sensitivity + specificity - 1
-    return gap / skill if skill > 0 else None
-
-
 def cohen_kappa(
     first: Sequence[Hashable | None], second: Sequence[Hashable | None]
 ) -> float | None:
@@ -307,10 +302,6 @@ class ErrorsByArm:
         return tuple(name for name, p_value in p.items() if p_value < LEVEL / 2)
 
 
-def _rate_body(rate: Rate) -> dict[str, Any]:
-    return {"rate": rate.mean, "interval": rate.interval, "criteria": rate.answers}
-
-
 def _errors_body(errors: ErrorsByArm) -> dict[str, Any]:
     return {
         "sensitivity_public": _rate_body(errors.public.sensitivity),
@@ -324,8 +315,7 @@ def _errors_body(errors: ErrorsByArm) -> dict[str, Any]:
     }
 
 
-RateBody = Annotated[Rate, PlainSerializer(_rate_body)]  # as report.json has it
-ErrorsBody = Annotated[ErrorsByArm, PlainSerializer(_errors_body)]
+ErrorsBody = Annotated[ErrorsByArm, PlainSerializer(_errors_body)]  # as report.json has it
 
 
 def correct_by_arm(
@@ -346,7 +336,7 @@ def correct_by_arm(
     if first is None or second is None:
         return None
     gap, se = first[0] - second[0], math.sqrt(first[1] + second[1])
-    return CorrectedGap(gap, se, (gap - Z * se, gap + Z * se))
+    return gap, (gap - Z * se, gap + Z * se)
 
 
 def compare_counts(
@@ -447,17 +437,13 @@ def _shortfalls(rule: JudgeRule | None, errors: ErrorsByArm) -> Iterator[str]:
     if count < least:
         yield f"{count} criteria of known truth, {least} or more are wanted"
     for arm, rates in ((Arm.PUBLIC, errors.public), (Arm.PRIVATE, errors.private)):
-        for name, rate, asked in _rates(rates, rule):
-            if rate.mean is None:
+        for name in ("sensitivity", "specificity"):
+            mean, asked = getattr(rates, name).mean, getattr(rule, f"min_{name}", None)
+            if mean is None:
                 yield f"{name} unknown on {arm} instances"
-            elif asked is not None and rate.mean < asked:
-                shortfall = f"{name} {rate.mean:.3f} on {arm} instances"
+            elif asked is not None and mean < asked:
+                shortfall = f"{name} {mean:.3f} on {arm} instances"
                 yield f"{shortfall}, the plan asks for {asked:g} or more"
-
-
-def _rates(errors: Errors, rule: JudgeRule | None) -> Iterator[tuple[str, Rate, float | None]]:
-    yield "sensitivity", errors.sensitivity, None if rule is None else rule.min_sensitivity
-    yield "specificity", errors.specificity, None if rule is None else rule.min_specificity
 
 
 def arm_mean(scores: Floats, stratum: Ints) -> tuple[float, float] | None:

@@ -127,11 +127,6 @@ def submitted(brief: Brief, episode: Episode) -> str:
     return "\n\n".join(part for part in (episode.answer, *named) if part)
 
 
-def keep_grade(store: Store, judge: str, grade: Grade, keys: Keys, look: int | None = None) -> bool:
-    """Store a judge's grade; False if there is one already."""
-    return GRADE_CODEC.write(store, grade_key(judge, grade.episode, look), grade, keys)
-
-
 def read_grade(
     store: Store, judge: str, episode: str, keys: Keys, look: int | None = None
 ) -> Grade | None:

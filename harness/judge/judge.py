@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,7 +25,7 @@ from generators.grading.programs import needs_runs
 from generators.grading.rubric import Part, Rubric, Verdicts, criteria_of
 from generators.seed import Seed
 from generators.templates.scoring.score import Scored
-from harness.errors import AttemptFailed
+from harness.errors import AttemptFailed, Boundary
 from harness.model import Message, Model, ModelRequest, Role, close_model
 from harness.spending.prices import Price
 from harness.spending.purchases import Journal
@@ -176,6 +176,19 @@ class Judge:
     def close(self) -> None:
         """Close its model's connections, if any."""
         close_model(self.model)
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A judge's model that is asked nothing: a reply that is not stored is as one that failed."""
+
+    name: str
+    trusted: bool = True
+    paid: bool = False
+
+    def respond(self, request: ModelRequest) -> NoReturn:
+        """Raise AttemptFailed."""
+        raise AttemptFailed(Boundary.PROVIDER, "malformed", "its reply is not stored")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.task import TaskInstance
 from generators.title import MARKERS
-from harness.agent.loop import buy_reply
 from harness.model import MARKER_MARK, Message, Model, Role
-from harness.probe.probing import probe_request
-from harness.spending.purchases import Charge, ReplyStore
-from harness.storage import Codec, probe_key
+from harness.probe.probing import Probe, ask_once, save_probe
+from harness.spending.purchases import ReplyStore
+from harness.storage import Codec
 from registry.canonical import digest_value
 
 SYSTEM = f"""\
@@ -31,16 +30,12 @@ _READ = "the only marker that the reply names as a word, in any case of letters"
 _WORD = re.compile(rf"\b(?:{'|'.join(MARKERS)})\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerProbe:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerProbe(Probe):
     """The result of a marker probe: the marker ``named``, "" for none; ``score`` is 1 if it is the
     instance's, else 0."""
 
-    charge: Charge
-    instance: str = field(repr=False)
     named: str
-    score: float
-    served_version: str
 
 
 MARKER_CODEC: Codec[MarkerProbe] = Codec("marker-probe", 1, MarkerProbe)
@@ -73,12 +68,13 @@ def run_marker_probe(
     catalog: Catalog,
 ) -> MarkerProbe:
     """Ask, keep the reply before it is read, and store its result. Raises AttemptFailed."""
-    request = probe_request(messages, replies.charge.subject)
-    reply = buy_reply(model, replies.probe(), 0, request)
+    reply = ask_once(messages, model, replies)
     named = read_marker(reply.message.text)
     probe = MarkerProbe(
-        replies.charge, instance.id, named, float(named == instance.marker), reply.served_version
+        charge=replies.charge,
+        instance=instance.id,
+        score=float(named == instance.marker),
+        served_version=reply.served_version,
+        named=named,
     )
-    key = probe_key(replies.charge.payer.pin, replies.charge.subject)
-    MARKER_CODEC.write(replies.store, key, probe, replies.keys)
-    return probe
+    return save_probe(replies, MARKER_CODEC, probe)

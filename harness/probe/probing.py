@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
 from itertools import takewhile
+from typing import TypeVar
 
 from generators.catalog import Catalog
 from generators.grading.answer import Answer, parse_answer
@@ -33,7 +34,16 @@ from generators.task import Asset, Brief, ClosedBook, TaskInstance, TaskSpec
 from generators.title import split_headline
 from harness.agent.loop import buy_reply
 from harness.errors import AttemptFailed, Boundary
-from harness.model import PROBE_MARK, LogprobModel, Message, Model, ModelRequest, Role, TextRequest
+from harness.model import (
+    PROBE_MARK,
+    LogprobModel,
+    Message,
+    Model,
+    ModelRequest,
+    Reply,
+    Role,
+    TextRequest,
+)
 from harness.models.token_logprobs import SHARE, Membership, membership_scores, read_likelihood
 from harness.spending.purchases import Charge, ReplyStore
 from harness.storage import Codec, hex_of, probe_key
@@ -63,6 +73,7 @@ class TextProbe:
 
 
 PROBE_CODEC: Codec[Probe] = Codec("probe", 1, Probe)
+P = TypeVar("P")
 TEXT_PROBE_CODEC: Codec[TextProbe] = Codec("text-probe", 1, TextProbe)
 
 
@@ -73,13 +84,11 @@ def name_call(kind: str, method: str, study: str, wave: int, pin: ModelPin, inst
     return digest_value({kind: method, **scope})
 
 
-def save_probe(replies: ReplyStore, probe: Probe | TextProbe) -> None:
+def save_probe(replies: ReplyStore, codec: Codec[P], probe: P) -> P:
     """Store a result beside the replies that it rests on."""
-    key = probe_key(probe.charge.payer.pin, probe.charge.subject)
-    if isinstance(probe, Probe):
-        PROBE_CODEC.write(replies.store, key, probe, replies.keys)
-    else:
-        TEXT_PROBE_CODEC.write(replies.store, key, probe, replies.keys)
+    key = probe_key(replies.charge.payer.pin, replies.charge.subject)
+    codec.write(replies.store, key, probe, replies.keys)
+    return probe
 
 
 SYSTEM = f"""\
@@ -141,9 +150,10 @@ def probe_digest() -> str:
     return digest_value({"texts": texts, "examples": EXAMPLES, "compared": "checks"})
 
 
-def probe_request(messages: tuple[Message, ...], call: str) -> ModelRequest:
-    """Return the request of a probe with this name."""
-    return ModelRequest(messages, (), Seed.from_hex(hex_of(call)))
+def ask_once(messages: tuple[Message, ...], model: Model, replies: ReplyStore) -> Reply:
+    """Ask a probe's question, and keep the reply before it is read. Raises AttemptFailed."""
+    request = ModelRequest(messages, (), Seed.from_hex(hex_of(replies.charge.subject)))
+    return buy_reply(model, replies.probe(), 0, request)
 
 
 def run_probe(
@@ -154,12 +164,10 @@ def run_probe(
     catalog: Catalog,
 ) -> Probe:
     """Ask, keep the reply before it is read, and store its score. Raises AttemptFailed."""
-    request = probe_request(messages, replies.charge.subject)
-    reply = buy_reply(model, replies.probe(), 0, request)
+    reply = ask_once(messages, model, replies)
     score = score_probe(instance, reply.message.text, catalog)
     probe = Probe(replies.charge, instance.id, score, reply.served_version)
-    save_probe(replies, probe)
-    return probe
+    return save_probe(replies, PROBE_CODEC, probe)
 
 
 def _question(brief: Brief) -> str:
@@ -265,8 +273,7 @@ def run_text_probe(
     if scores is None:
         raise AttemptFailed(Boundary.PROVIDER, NOT_REPORTED)
     probe = TextProbe(replies.charge, instance.id, membership_scores(scores), reply.served_version)
-    save_probe(replies, probe)
-    return probe
+    return save_probe(replies, TEXT_PROBE_CODEC, probe)
 
 
 def _text_of(instance: TaskInstance) -> str:

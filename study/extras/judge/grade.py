@@ -12,10 +12,11 @@ from analysis.judge.error_rates import cohen_kappa
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Grade, GradeStatus
 from harness.episodes.result import LENIENT
-from harness.judge.grade import build_judge, judge_episode, keep_grade, read_grade, submission_of
+from harness.judge.grade import build_judge, judge_episode, read_grade, submission_of
 from harness.judge.judge import Judge, judging_bound, questions_of
 from harness.spending.budget import Account, Budget
 from harness.spending.purchases import CallKind, Charge, ReplyStore
+from harness.storage import GRADE_CODEC, grade_key
 from harness.sweep.workbench import instance_of
 from registry.ledger.records import Graded, JudgePin, Regraded, record_digest
 from registry.sealing import Keys
@@ -205,7 +206,8 @@ class _Grading:
 
         def grade(replies: ReplyStore) -> None:
             made = judge_episode(judge, instance, episode, replies.judge_call, look)
-            keep_grade(study.store, judge.digest, made, replies.keys, look)
+            key = grade_key(judge.digest, cell.episode, look)
+            GRADE_CODEC.write(study.store, key, made, replies.keys)
 
         return caller.pay(cell.episode, bound, grade)
 

@@ -58,16 +58,9 @@ def record_graded(
         return None
     if (known := find_grading(study, Graded, pin, wave)) is not None:
         return known
-    record = Graded(
-        wave=wave,
-        manifest=closed.manifest,
-        judge=pin,
-        pinned=pin in closing_manifest(study.ledger, closed).judges,
-        graded=len(episodes),
-        retention=dict(study.protocol.retention).get(pin.name, ""),
-        **_promised(study, pin, episodes),
-    )
-    return _append_grading(study, record, now)
+    pinned = pin in closing_manifest(study.ledger, closed).judges
+    own = {"wave": wave, "manifest": closed.manifest, "pinned": pinned}
+    return _append_grading(study, Graded, pin, episodes, now, own)
 
 
 def record_regraded(
@@ -86,17 +79,8 @@ def record_regraded(
     first = closed_wave(study.ledger, FIRST)
     if first is None:
         raise BrokenPromise(f"wave {FIRST} is not closed, and its answers were graded again")
-    record = Regraded(
-        wave=look,
-        first=FIRST,
-        manifest=first.manifest,
-        judge=pin,
-        share=share,
-        graded=len(episodes),
-        retention=dict(study.protocol.retention).get(pin.name, ""),
-        **_promised(study, pin, episodes, look),
-    )
-    return _append_grading(study, record, now)
+    own = {"wave": look, "first": FIRST, "manifest": first.manifest, "share": share}
+    return _append_grading(study, Regraded, pin, episodes, now, own, look)
 
 
 def _promised(
@@ -115,10 +99,21 @@ def _promised(
     return {"objects": inventory.objects, "objects_root": inventory.objects_root}
 
 
-def _append_grading(study: Study, record: G, now: Callable[[], str]) -> G:
+def _append_grading(
+    study: Study,
+    made: type[G],
+    pin: JudgePin,
+    episodes: Collection[str],
+    now: Callable[[], str],
+    own: dict[str, Any],
+    look: int | None = None,
+) -> G:
     """Append a record of a judge's grades at a wave, unless there is one; return the one that
-    counts."""
-    kind, subject = _KINDS[type(record)], (record.judge, record.wave)
+    counts. ``own`` are the fields of its kind."""
+    retention = dict(study.protocol.retention).get(pin.name, "")
+    promised = _promised(study, pin, episodes, look)
+    record = made(judge=pin, graded=len(episodes), retention=retention, **own, **promised)
+    kind, subject = _KINDS[made], (record.judge, record.wave)
     entry, _ = study.ledger.append_unless(
         record,
         now(),
@@ -217,9 +212,8 @@ def grades_of(study: Study, episode: str, keys: Keys) -> tuple[Labelled, ...]:
     """Return every judge's grade of an episode with its name, those of study.yaml first; older
     versions of a judge have a part of their digest in the name."""
     pins = [*study.protocol.judges, *(e.record.judge for e in study.ledger.find("graded"))]
-    names: dict[str, str] = {record_digest(pin): pin.name for pin in pins}
     grades: dict[str, Grade] = {}
-    for digest, name in names.items():
+    for digest, name in {record_digest(pin): pin.name for pin in pins}.items():
         grade = read_grade(study.store, digest, episode, keys)
         if grade is not None:
             grades[f"{name}@{hex_of(digest)[:8]}" if name in grades else name] = grade

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NoReturn
 
-from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.errors import HarnessError
 from harness.judge.grade import judge_episode
-from harness.judge.judge import Judge, prompt_digest
-from harness.model import ModelRequest
+from harness.judge.judge import Judge, Unasked, prompt_digest
 from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import GRADE_CODEC, grade_key
 from registry.errors import MissingKey, RegistryError, StoreError
@@ -34,7 +32,7 @@ class _Grading:
             stored = GRADE_CODEC.read(made.store, key, made.keys)
             charge = Charge(CallKind.JUDGE, Payer.of(self.pin), episode, made.wave)
             replies = ReplyStore(made.store, charge, made.keys).judge_call
-            judge = Judge(self.pin, _Silent(self.pin.name))
+            judge = Judge(self.pin, Unasked(self.pin.name))
             grade = judge_episode(judge, made.instance, made.attempt, replies, self.look)
         except MissingKey:
             if self.look is None:  # at a later look, a share of them is graded
@@ -48,18 +46,6 @@ class _Grading:
         counts["grades by judges made again"] += 1
         if names := differences(stored, grade):
             yield key, f"is not what the judge's stored replies give: {', '.join(names)} differ"
-
-
-@dataclass(frozen=True, slots=True)
-class _Silent:
-    """A judge's model that is asked nothing: a reply that is not stored is as one that failed."""
-
-    name: str
-    trusted: bool = True
-    paid: bool = False
-
-    def respond(self, request: ModelRequest) -> NoReturn:
-        raise AttemptFailed(Boundary.PROVIDER, "malformed", "its reply is not stored")
 
 
 def regrades(study: StudySnapshot) -> Regrades:

@@ -73,7 +73,6 @@ class ProbeRequest:
 class ProbeOutcome(CallTotals):
     """One model's probes over both arms, which only the report distinguishes."""
 
-    wave: int
     model: str
     owed: int
     done: int
@@ -92,12 +91,12 @@ class ProbedWave:
     """The probes of a wave's models."""
 
     models: tuple[ProbeOutcome, ...]  # of questions, or of markers
+    texts: tuple[ProbeOutcome, ...]
     skipped: tuple[str, ...]  # models that have no single question
     strata: tuple[str, ...]  # without a closed-book form
-    accounts: tuple[Account, ...] = ()
-    texts: tuple[ProbeOutcome, ...] = ()
-    notes: tuple[str, ...] = ()  # on models without log-probabilities, or with a doubtful control
-    plain: tuple[str, ...] = ()  # strata without a text of their own
+    plain: tuple[str, ...]  # strata without a text of their own
+    notes: tuple[str, ...]  # on models without log-probabilities, or with a doubtful control
+    accounts: tuple[Account, ...]
 
     @property
     def complete(self) -> bool:
@@ -107,7 +106,7 @@ class ProbedWave:
     @property
     def over_budget(self) -> bool:
         """True if the budget does not pay for the probes still owed."""
-        return any(outcome.over_budget for outcome in (*self.models, *self.texts))
+        return any(OVER_BUDGET in dict(each.failures) for each in (*self.models, *self.texts))
 
 
 def probe_wave(
@@ -146,7 +145,15 @@ def probe_wave(
             if prober.pin.name in of_texts
         )
         accounts = budget.accounts() if budget is not None else ()
-        return ProbedWave(questions, skipped, silent, accounts, texts, notes=notes, plain=plain)
+        return ProbedWave(
+            models=questions,
+            texts=texts,
+            skipped=skipped,
+            strata=silent,
+            plain=plain,
+            notes=notes,
+            accounts=accounts,
+        )
 
 
 def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tuple[str, ...]]:
@@ -212,7 +219,6 @@ class _Prober:
             stored = stored_probes(study, wave, pin, asked, kind)
             mean = fmean(probe.score for probe in stored.values()) if stored else None
         outcome = ProbeOutcome(
-            wave=wave,
             model=pin.name,
             owed=len(probes),
             done=done,

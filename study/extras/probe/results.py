@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,10 @@ from study.extras.probe.probe import UNREPORTED, find_probed
 from study.steps.report.contributors import LookContext, LookShare
 from study.workspace.study import Study
 
+Groups = dict[tuple[WaveInstance, ...], dict[tuple[str, str], list[float]]]
+"""A value of each instance, by model and measure, by the instances that the models run."""
+R = TypeVar("R", Exposure, TextExposure)
+
 
 class ProbeShare(LookShare):
     """The share of probes in a look at the data."""
@@ -59,26 +65,35 @@ def exposure_of(
     if next(iter(study.store.list(PROBES)), None) is None:
         return ()
     askable, _ = instances_of_kind(study, QUESTIONS)
+    score = {"score": attrgetter("score")}
+    return tuple(
+        row
+        for wave in waves
+        for row in _tested(
+            study,
+            _complete_columns(study, wave, QUESTIONS, askable, score),
+            partial(test_exposure, plan, wave=wave, registration=registration),
+        )
+    )
+
+
+def _tested(study: Study, groups: Groups, test: Callable[..., Iterable[R]]) -> list[R]:
+    """Return the tests of groups of models, with p over all of them."""
     arms = _arms(study)
-    exposures: list[Exposure] = []
-    for wave in waves:
-        groups = _complete_columns(study, wave, QUESTIONS, askable, {"score": attrgetter("score")})
-        for entries, columns in groups.items():
-            stratum, public = _labels(entries, arms)
-            models = [model for model, _ in columns]
-            scores = np.array(list(columns.values()), dtype=np.float64).T
-            rows = test_exposure(
-                plan, models, scores, stratum, public, wave=wave, registration=registration
-            )
-            exposures += (_adjusted(row, len(groups)) for row in rows)
-    return tuple(exposures)
+    rows = []
+    for entries, columns in groups.items():
+        made = test(columns, *_labels(entries, arms))
+        rows += [_adjusted(row, len(groups)) for row in made]
+    return rows
 
 
-def _adjusted(row: Exposure, groups: int) -> Exposure:
+def _adjusted(row: R, groups: int) -> R:
     """Return a row with its p over all groups of models that were asked about other tranches than
     the rest."""
     p = min(1.0, groups * row.p_adjusted)
-    return replace(row, p_adjusted=p, exposed=p <= row.alpha)
+    if isinstance(row, Exposure):
+        return replace(row, p_adjusted=p, exposed=p <= row.alpha)
+    return replace(row, p_adjusted=p)
 
 
 def markers_of(study: Study, plan: Plan, waves: Sequence[int]) -> tuple[MarkerExposure, ...]:
@@ -88,23 +103,20 @@ def markers_of(study: Study, plan: Plan, waves: Sequence[int]) -> tuple[MarkerEx
         return ()
     askable, _ = instances_of_kind(study, MARKERS)
     arms = _arms(study)
-    return tuple(row for wave in waves for row in _markers_at(study, plan, wave, askable, arms))
-
-
-def _markers_at(
-    study: Study, plan: Plan, wave: int, askable: Sequence[WaveInstance], arms: Mapping[str, Arm]
-) -> tuple[MarkerExposure, ...]:
-    counts = []
-    for pin in study.protocol.wave_models(wave):
-        asked = instances_of_model(study, wave, pin, askable)
-        probes = stored_probes(study, wave, pin, asked, MARKERS)
-        if asked and len(probes) == len(asked):
-            public, private = (
-                _count_markers([probes[n.instance] for n in asked if arms[n.instance] is arm])
-                for arm in (Arm.PUBLIC, Arm.PRIVATE)
-            )
-            counts.append((pin.name, public, private))
-    return test_markers(plan, counts, wave)
+    rows: list[MarkerExposure] = []
+    for wave in waves:
+        counts = []
+        for pin in study.protocol.wave_models(wave):
+            asked = instances_of_model(study, wave, pin, askable)
+            probes = stored_probes(study, wave, pin, asked, MARKERS)
+            if asked and len(probes) == len(asked):
+                public, private = (
+                    _count_markers([probes[n.instance] for n in asked if arms[n.instance] is arm])
+                    for arm in (Arm.PUBLIC, Arm.PRIVATE)
+                )
+                counts.append((pin.name, public, private))
+        rows += test_markers(plan, counts, wave)
+    return tuple(rows)
 
 
 def _count_markers(probes: Sequence[MarkerProbe]) -> MarkerCounts:
@@ -127,26 +139,17 @@ def texts_of(
     if not probed_waves:
         return (), ()
     readable, _ = instances_of_kind(study, TEXTS)
-    arms = _arms(study)
     measures = {name: attrgetter(f"membership.{name}") for name in MEASURES}
     exposures: list[TextExposure] = []
     notes: list[str] = []
     for wave in probed_waves:
         groups = _complete_columns(study, wave, TEXTS, readable, measures)
-        measured = {column for columns in groups.values() for column in columns}
+        test = partial(test_texts, plan, wave=wave, registration=registration)
+        rows = _tested(study, groups, test)
         for pin in study.protocol.wave_models(wave):
-            notes += _text_notes(study, wave, pin, {m for name, m in measured if name == pin.name})
-        for entries, columns in groups.items():
-            stratum, public = _labels(entries, arms)
-            rows = test_texts(plan, columns, stratum, public, wave=wave, registration=registration)
-            exposures += (
-                replace(row, p_adjusted=min(1.0, len(groups) * row.p_adjusted)) for row in rows
-            )
+            notes += _text_notes(study, wave, pin, {r.measure for r in rows if r.model == pin.name})
+        exposures += rows
     return tuple(exposures), tuple(notes)
-
-
-Columns = dict[tuple[str, str], list[float]]
-"""A value of each instance, by model and measure."""
 
 
 def _complete_columns(
@@ -155,10 +158,10 @@ def _complete_columns(
     kind: ProbeKind[P],
     entries: Sequence[WaveInstance],
     measures: Mapping[str, Callable[[P], float | None]],
-) -> dict[tuple[WaveInstance, ...], Columns]:
+) -> Groups:
     """Return the measures that models have of every instance that they run, grouped by these
     instances: models of a group are tested together."""
-    groups: dict[tuple[WaveInstance, ...], Columns] = defaultdict(dict)
+    groups: Groups = defaultdict(dict)
     for pin in study.protocol.wave_models(wave):
         asked = instances_of_model(study, wave, pin, entries)
         probes = stored_probes(study, wave, pin, asked, kind)

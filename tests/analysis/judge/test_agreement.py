@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.judge.error_rates import Judged, cohen_kappa, correct_gap, family_bias, measure_judge
+from analysis.judge.error_rates import Judged, cohen_kappa, family_bias, measure_judge
 
 
 def table(yes_yes: int, yes_no: int, no_yes: int, no_no: int) -> tuple[list[bool], list[bool]]:
@@ -69,11 +69,6 @@ def test_a_verdict_that_cannot_be_read_is_right_in_no_rate() -> None:
         ("", ""), ("task", "t"), ("dimension", "SR"), ("dimension", "DH"),
         ("style", "correct"), ("style", "injected"),
     }  # fmt: skip
-
-
-def test_a_gap_is_freed_of_a_judges_errors() -> None:
-    assert correct_gap(0.08, 0.95, 0.85) == pytest.approx(0.1)
-    assert correct_gap(0.08, 0.4, 0.6) is None
 
 
 def test_family_bias_is_paired_by_instance() -> None:

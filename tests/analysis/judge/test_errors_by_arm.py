@@ -19,7 +19,6 @@ from analysis.judge.error_rates import (
     arm_shortfall,
     compare_counts,
     correct_by_arm,
-    correct_gap,
     errors_by_arm,
     read_rates,
 )
@@ -47,10 +46,10 @@ def test_errors_that_differ_make_a_gap_that_the_correction_takes_off():
         True,
     )
     public, private = 0.5 * 0.9 + 0.5 * 0.2, 0.5 * 0.9 + 0.5 * 0.1
-    found = correct_by_arm((public, 0.01), (private, 0.01), by_arm)
+    gap, interval = correct_by_arm((public, 0.01), (private, 0.01), by_arm)
     assert public - private == pytest.approx(0.05)
-    assert found.gap == pytest.approx(0, abs=1e-12)
-    assert found.interval[0] < 0 < found.interval[1]
+    assert gap == pytest.approx(0, abs=1e-12)
+    assert interval[0] < 0 < interval[1]
     none = ErrorsByArm(Errors(NOTHING, NOTHING), by_arm.private, 1, 1, False)
     assert correct_by_arm((public, 0.01), (private, 0.01), none) is None
     weak = Errors(rate(11, 20), rate(11, 20))  # no better than chance, as far as is known
@@ -61,9 +60,12 @@ def test_errors_that_differ_make_a_gap_that_the_correction_takes_off():
 def test_errors_that_are_alike_only_shrink_the_gap():
     errors = Errors(rate(950, 1000), rate(850, 1000))
     alike = ErrorsByArm(errors, errors, 1, 1, True)
-    found = correct_by_arm((0.58, 0.0), (0.50, 0.0), alike)
-    assert found.gap == pytest.approx(0.1) == correct_gap(0.08, 0.95, 0.85)
-    assert found.interval == pytest.approx((0.1 - 1.96 * found.se, 0.1 + 1.96 * found.se), abs=1e-5)
+    gap, (low, high) = correct_by_arm((0.58, 0.0), (0.50, 0.0), alike)
+    assert gap == pytest.approx(0.1)
+    # Var se = 4.75e-5, Var sp = 1.275e-4 (by Wilson's interval a little else). Public has a rate of
+    # 0.5375, private of 0.4375: Var = ((0.5375² + 0.4375²) · 4.75e-5 + (0.4625² + 0.5625²) ·
+    # 1.275e-4) / 0.8² = 1.413e-4, whose root is 0.01189.
+    assert (low, high) == pytest.approx((0.1 - 0.0233, 0.1 + 0.0233), abs=2e-4)
 
 
 def test_coverage_by_arm():
@@ -77,7 +79,7 @@ def test_coverage_by_arm():
             arms[arm] = (p + rng.normal(0, 0.015), 0.015)
             errors[arm] = Errors(rate(rng.binomial(200, se), 200), rate(rng.binomial(200, sp), 200))
         by_arm = ErrorsByArm(errors[True], errors[False], 1, 1, True)
-        low, high = correct_by_arm(arms[True], arms[False], by_arm).interval
+        _, (low, high) = correct_by_arm(arms[True], arms[False], by_arm)
         covered += low <= 0.1 <= high
     assert 0.93 <= covered / 800 <= 0.975
 

@@ -335,7 +335,10 @@ def test_a_table_from_elsewhere_has_a_page_of_the_same_kind(rows):
 
 def test_probes_from_memory_stand_apart(report, html):
     assert 'id="exposure"' not in html
-    probe = Exposure(1, "told", 0.3, 0.1, 0.2, (0.1, 0.3), 0.001, 0.002, 0.0125, True, 48, 48, 2)
+    probe = Exposure(
+        wave=1, model="told", public=0.3, private=0.1, gap=0.2, interval=(0.1, 0.3), p=0.001,
+        p_adjusted=0.002, alpha=0.0125, exposed=True, n_public=48, n_private=48, strata=2,
+    )  # fmt: skip
     made = report_files(replace(report, parts=(exposure_part([probe]),)))
     assert '<h2 id="exposure">' in made["report.html"]
     assert ">exposed</td>" in made["report.html"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,15 +72,11 @@ def test_a_question_names_the_files_and_holds_none_of_them(task: Family) -> None
 
 
 @pytest.fixture
-def replies(tmp_path: Path) -> Iterator[ReplyStore]:
-    identity, recipient = new_identity()
-    return store_of(tmp_path, recipient, identity)
-
-
-def store_of(folder: Path, recipient: str, identity: str) -> ReplyStore:
+def replies(tmp_path: Path) -> ReplyStore:
+    identity, _ = new_identity()
     call = name_call("probe", probe_digest(), "study", 1, PIN, instance_of("compute_average").id)
     charge = Charge(CallKind.PROBE, Payer.of(PIN), call, 1)
-    return ReplyStore(FolderStore(folder), charge, keys_of(identity))
+    return ReplyStore(FolderStore(tmp_path), charge, keys_of(identity))
 
 
 def ask(model: Model, instance: TaskInstance, replies: ReplyStore) -> float:

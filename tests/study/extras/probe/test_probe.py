@@ -269,7 +269,10 @@ def hold_texts_apart(plain: Report) -> None:
     """A report shows texts as exploratory, and who tells nothing; without any it has no word of
     them."""
     assert (report_json(plain)["texts"], report_json(plain)["text_notes"]) == ([], [])
-    row = TextExposure(0, "teller", "min_k_plus", -1.5, -2.5, 1.0, None, 0.01, 0.02, 4, 4, 1)
+    row = TextExposure(
+        wave=0, model="teller", measure="min_k_plus", public=-1.5, private=-2.5, gap=1.0,
+        interval=None, p=0.01, p_adjusted=0.02, n_public=4, n_private=4, strata=1,
+    )  # fmt: skip
     note = "mute, wave 0: no log-probabilities: x<y"
     told = replace(plain, parts=(exposure_part(texts=[row], notes=[note]),))
     files = {name: str(text) for name, text in dict(report_files(told)).items()}
@@ -282,7 +285,7 @@ def hold_texts_apart(plain: Report) -> None:
     body = json.loads(files["report.json"])
     assert body["texts"][0]["exploratory"] is True
     assert body["text_notes"] == [note]
-    assert files["tables/texts.csv"].splitlines()[0].startswith("wave,model,measure,public")
+    assert files["tables/texts.csv"].splitlines()[0].startswith("wave,model,public,private")
     bare = {name: str(text) for name, text in dict(report_files(plain)).items()}
     assert "tables/texts.csv" not in bare
     assert 'id="exposure"' not in bare["report.html"]

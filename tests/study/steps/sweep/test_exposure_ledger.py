@@ -258,7 +258,10 @@ def test_a_model_is_probed_on_what_it_runs_and_groups_are_adjusted_together(rese
     own = instances_of_model(study, 1, study.protocol.wave_models(1)[1], study.instances())
     assert len(own) == 2 * 2 * 2
     assert {entry.tranche for entry in own} == {0}
-    row = Exposure(1, "m", 0.5, 0.4, 0.1, (0.0, 0.2), 0.01, 0.02, 0.025, True, 4, 4, 1)
+    row = Exposure(
+        wave=1, model="m", public=0.5, private=0.4, gap=0.1, interval=(0.0, 0.2), p=0.01,
+        p_adjusted=0.02, alpha=0.025, exposed=True, n_public=4, n_private=4, strata=1,
+    )  # fmt: skip
     assert _adjusted(row, 1) == row
     assert (_adjusted(row, 2).p_adjusted, _adjusted(row, 2).exposed) == (0.04, False)
 
