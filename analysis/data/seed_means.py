@@ -190,7 +190,7 @@ def count_arms(table: ResultTable) -> tuple[ArmCount, ...]:
     seeds = rows.groupby(cell)[["instance", "kept"]].nunique()
     counts = counts.assign(seeds=seeds["kept"], seeds_dropped=seeds["instance"] - seeds["kept"])
     return tuple(
-        ArmCount(**row | {"arm": Arm(row["arm"])})
+        ArmCount(**{str(name): value for name, value in row.items()} | {"arm": Arm(row["arm"])})
         for row in counts.reset_index().to_dict("records")
     )
 
@@ -199,7 +199,8 @@ def _cell_means(value: Floats, cell: Ints, shape: tuple[int, int]) -> Floats:
     """Mean of the non-missing values of each (instance, column), NaN if there is none."""
     here = ~np.isnan(value)
     total, count = _counts(cell[here], shape, value[here]), _counts(cell[here], shape)
-    return np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+    means: Floats = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+    return means
 
 
 def _counts(cell: Ints, shape: tuple[int, int], weights: Floats | None = None) -> NDArray[Any]:

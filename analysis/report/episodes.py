@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,8 +87,7 @@ def count_rows(*columns: NDArray[Any]) -> dict[tuple[Any, ...], int]:
     import pandas as pd
 
     rows = pd.DataFrame(dict(enumerate(columns)))
-    counts: dict[tuple[Any, ...], int] = rows.groupby([*rows]).size().to_dict()
-    return counts
+    return cast(dict[tuple[Any, ...], int], rows.groupby([*rows]).size().to_dict())
 
 
 def count_losses(table: ResultTable) -> tuple[Loss, ...]:

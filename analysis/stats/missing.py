@@ -31,7 +31,8 @@ def blind_fill(values: Floats, stratum: Ints) -> Floats:
     of the values; NaN in a stratum without any."""
     total = sum_within(np.nan_to_num(values), stratum)
     count = sum_within((~np.isnan(values)).astype(np.float64), stratum)
-    return np.divide(total, count, out=np.full(values.shape, np.nan), where=count > 0)
+    filled: Floats = np.divide(total, count, out=np.full(values.shape, np.nan), where=count > 0)
+    return filled
 
 
 def adverse_fill(public: Bools, *, against_claim: bool) -> Floats:

@@ -106,7 +106,7 @@ class ProbedWave:
     @property
     def over_budget(self) -> bool:
         """True if the budget does not pay for the probes still owed."""
-        return any(OVER_BUDGET in dict(each.failures) for each in (*self.models, *self.texts))
+        return any(each.over_budget for each in (*self.models, *self.texts))
 
 
 def probe_wave(
