@@ -263,7 +263,13 @@ def tasks_make(out: Path, **options: Any) -> None:
 
 @tasks.command("new", short_help="Write a task family of your own that works as it stands.")
 @click.argument("name")
-@click.option("--from-parametr", "original", type=PATH, help="A task folder of PARAMETR-Bench.")
+@click.option(
+    "--from-parametr",
+    "original",
+    type=PATH,
+    show_default="a working example",
+    help="A task folder of PARAMETR-Bench.",
+)
 def tasks_new(name: str, original: Path | None) -> None:
     """Write a task family of your own into the folder NAME: a small package, working as it stands.
 
