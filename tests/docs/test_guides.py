@@ -129,7 +129,11 @@ def lm_eval(options: dict[str, str], url: str) -> None:
 
 @pytest.mark.parametrize(
     ("page", "harness"),
-    [("inspect-task.md", "Inspect"), ("lm-eval-task.md", "lm-evaluation-harness")],
+    [
+        # Two minutes of Inspect; test_elsewhere has one wave of it.
+        pytest.param("inspect-task.md", "Inspect", marks=pytest.mark.slow),
+        ("lm-eval-task.md", "lm-evaluation-harness"),
+    ],
 )
 def test_from_a_task_of_another_harness_to_the_report(
     page: str, harness: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
