@@ -10,32 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-_CONFIG = """
-[req]
-distinguished_name = name
-prompt = no
-[name]
-CN = Local time-stamps
-[root]
-basicConstraints = critical,CA:true
-keyUsage = critical,keyCertSign
-subjectKeyIdentifier = hash
-[leaf]
-basicConstraints = CA:false
-keyUsage = critical,digitalSignature
-extendedKeyUsage = critical,timeStamping
-[tsa]
-default_tsa = here
-[here]
-serial = {folder}/serial
-crypto_device = builtin
-signer_cert = {folder}/tsa.pem
-signer_key = {folder}/tsa.key
-signer_digest = sha256
-default_policy = 1.2.3.4.1
-digests = sha256
-ess_cert_id_alg = sha256
-"""
+from tests.cases import cases
+
+_CONFIG = cases(__file__, "config")
 
 
 @dataclass(slots=True)

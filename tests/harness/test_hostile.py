@@ -408,20 +408,7 @@ print(os.listdir('/work'))
 
 
 def test_a_work_folder_that_is_turned_upside_down_stays_confined(provider: DockerSandboxes) -> None:
-    upset = """
-import os
-for act in (lambda: os.rename('/work', '/tmp/work'), lambda: os.rmdir('/work'),
-            lambda: os.symlink('/etc', '/work2'), lambda: os.chroot('/tmp')):
-    try:
-        act()
-        print('WORKED')
-    except OSError:
-        pass
-os.mkdir('a')
-os.rename('a', 'b')
-os.symlink('/etc', 'a')
-os.rename('input_numbers.txt', 'b/moved')
-"""
+    upset = cases(__file__, "upset")
     files = call(
         ("read_file", {"path": "a/passwd"}), ("write_file", {"path": "new", "content": "x"})
     )
@@ -516,28 +503,7 @@ def test_the_tool_server_outlasts_limits_schedulers_and_spinners(
 ) -> None:
     """A limit on its processor time, the lowest priority, or too little of the processor would each
     lose the sandbox, and the cell with it."""
-    starve = """
-import os, resource
-for act in (
-    lambda: resource.prlimit(1, resource.RLIMIT_CPU, (1, 1)),
-    lambda: resource.prlimit(1, resource.RLIMIT_DATA, (0, 0)),
-    lambda: resource.prlimit(1, resource.RLIMIT_AS, (0, 0)),
-    lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
-    lambda: os.sched_setaffinity(1, {0}),
-    lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
-):
-    try:
-        act()
-        print('WORKED')
-    except OSError:
-        pass
-print('tried', flush=True)
-for _ in range(20):
-    if not os.fork():
-        break
-while True:
-    pass
-"""
+    starve = cases(__file__, "starve")
     costly = command("for n in {1..200}; do echo /proc/*/*/* > /dev/null; done; echo listed")
     write = call(("write_file", {"path": "big.txt", "content": "x" * 100_000}))
     played = attack(provider, python(starve), costly, write, command("wc -c big.txt"))

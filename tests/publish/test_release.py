@@ -22,6 +22,7 @@ from generators.seed import Seed
 from generators.task import Family
 from publish.errors import PublishError
 from publish.release import ReleaseManifest, ReleaseText, build_release, read_release
+from tests.cases import cases
 
 Find = Callable[[str], Family]
 
@@ -122,26 +123,7 @@ def test_a_folder_of_something_else_is_not_overwritten(
     assert (tmp_path / "thesis" / "chapter").read_text() == "one"
 
 
-KILLED_BUILD = """
-import json, os, signal, sys
-from pathlib import Path
-from generators.catalog import INSTALLED
-from publish.release import ReleaseText, build_release
-from registry.ledger.records import SealedSet, read_record
-from registry.sealing import DrawnInstance
-
-given = json.load(sys.stdin)
-place = Path(given["place"])
-
-def deadly(name):
-    if list(place.parent.glob(".release.partial/data/compute_average-easy/*.parquet")):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return INSTALLED.family(name)
-
-entries = [read_record(DrawnInstance, each, "entry") for each in given["entries"]]
-sealed = read_record(SealedSet, given["sealed"], "sealed")
-build_release(place, entries, sealed, deadly, ReleaseText("letters", "Letters and numbers"))
-"""
+KILLED_BUILD = cases(__file__, "killed_build")
 
 
 def test_a_killed_build_leaves_no_release_and_the_next_one_clears_up(

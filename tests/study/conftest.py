@@ -24,23 +24,9 @@ from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave, contex
 from study.workspace.setup import pinned_image, register_plan
 from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
+from tests.cases import cases
 
-SMALL = """\
-study: small
-tasks:
-  - {family: count_circles, difficulty: easy}
-  - {family: compute_average, difficulty: easy}
-seeds_per_arm: 6
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-  spiked: {provider: scripted, agent: spiked, error_rate: 0.9, release: release}
-waves:
-  - [honest]
-  - [honest, spiked]
-plan: {permutations: 1999}
-sandbox: {kind: local}
-entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
-"""
+SMALL = cases(__file__, "small")
 
 # The same with one task, whose episodes take least.
 SINGLE = SMALL.replace("  - {family: count_circles, difficulty: easy}\n", "")
@@ -60,22 +46,7 @@ sandbox: {kind: local}
 """
 
 # A study file with a remote model, for tests that read it and run nothing.
-PILOT = """\
-study: pilot
-tasks:
-  - {family: count_circles, difficulty: easy}
-  - {family: compute_average, difficulty: hard}
-seeds_per_arm: 8
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.2}
-  remote:
-    provider: openai
-    model: some-model
-    base_url: http://127.0.0.1:8000/v1
-waves:
-  - [honest]
-  - [honest, remote]
-"""
+PILOT = cases(__file__, "pilot")
 
 SMALLNESS = "a test has few instances"  # the reason that every small study of the tests gives
 

@@ -23,6 +23,7 @@ from registry.verify.verify import verify_study
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.conftest import ROOT
 from tests.harness.openai_server import Served, serve
 from tests.hosts import BETWEEN, RAY_PORT, Host, Network, network, why_not
@@ -145,33 +146,7 @@ def workers_on(host: Host, study: Study) -> list[int]:
     return [pid for pid in found if os.readlink(f"/proc/{pid}/ns/pid") == there]
 
 
-SKEWED = """\
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <sys/time.h>
-#include <time.h>
-#define SKEW (-3600)
-int clock_gettime(clockid_t which, struct timespec *now) {
-    static int (*real)(clockid_t, struct timespec *);
-    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
-    int failed = real(which, now);
-    if (!failed && (which == CLOCK_REALTIME || which == CLOCK_REALTIME_COARSE)) now->tv_sec += SKEW;
-    return failed;
-}
-int gettimeofday(struct timeval *restrict now, void *restrict zone) {
-    struct timespec read;
-    clock_gettime(CLOCK_REALTIME, &read);
-    now->tv_sec = read.tv_sec;
-    now->tv_usec = read.tv_nsec / 1000;
-    return 0;
-}
-time_t time(time_t *now) {
-    struct timespec read;
-    clock_gettime(CLOCK_REALTIME, &read);
-    if (now) *now = read.tv_sec;
-    return read.tv_sec;
-}
-"""
+SKEWED = cases(__file__, "skewed")
 
 
 def skewed_clock(folder: Path) -> dict[str, str]:

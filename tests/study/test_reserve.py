@@ -22,28 +22,10 @@ from study.steps.report.look import build_look
 from study.steps.sweep.exposure_ledger import exact_rows
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import make_study, run_wave
 
-PROTOCOL = """\
-study: reserved
-tasks: [compute_average/easy]
-seeds_per_arm: 2
-reserve: {tranches: 1, seeds_per_arm: 2}
-models:
-  before: {provider: scripted, agent: honest, error_rate: 0.5, released: 2024-01-01}
-  reader: {provider: scripted, agent: spiked, error_rate: 1.0, release: release}
-waves:
-  - {models: [before], tranches: 1}
-  - {models: [reader], tranches: {reader: [0, 1]}}
-plan:
-  preset: standard-v1
-  alpha: 0.2
-  permutations: 999
-  sensitivity: [unadjusted]
-  controls: {pre_exposure: [before], margin: 0.9, alpha: 0.0001}
-sandbox: {kind: local}
-entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000b1d"
-"""
+PROTOCOL = cases(__file__, "protocol")
 SIZES = {0: 2, 1: 2}
 
 

@@ -24,26 +24,14 @@ from generators.task import Asset
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import make_study
 from tests.study.test_promises import begin
 
 pytestmark = pytest.mark.ray
 
-STUDY = """\
-study: quiet
-tasks:
-  - {family: count_circles, difficulty: easy}
-  - {family: compute_average, difficulty: medium}
-seeds_per_arm: 3
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [honest]
-plan: {permutations: 199}
-sandbox: {kind: local}
-sweep: {parallel: 2}
-"""
+STUDY = cases(__file__, "study")
 API_KEY = "sk-this-key-is-nobodys-business"
 
 

@@ -26,6 +26,7 @@ from registry.verify.verify import verify_study
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.progress import files_of, finish
 from tests.study.cli.program import refusal
@@ -38,20 +39,7 @@ KEY = "sk-7d1c-do-not-keep"
 VARIABLE = "SERVED_MODEL_KEY"
 SERVED = "served-model-2026-11-01"
 EPISODES = 2 * 2 * 2  # tasks, arms, seeds
-PROTOCOL = """\
-study: served
-tasks:
-  - {{family: count_circles, difficulty: easy}}
-  - {{family: compute_average, difficulty: easy}}
-seeds_per_arm: 2
-models:
-  theirs: {{provider: openai, model: asked-model, base_url: "{url}", api_key_env: {variable},
-           retention: none}}
-waves:
-  - [theirs]
-plan: {{alpha: 0.4, permutations: 999}}
-sweep: {{parallel: 4}}
-"""
+PROTOCOL = cases(__file__, "protocol")
 PRINT = """
 import json
 print("\\nanswer:", json.dumps(json.load(open("answer.json"))))

@@ -51,6 +51,7 @@ from analysis.transcripts.tool_use import Conduct, Use, tabulate_tools, tools_pa
 from analysis.words import words_in
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import COUNTED, STRATA, Agent, lose, make_records, simulate
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -480,25 +481,7 @@ FLAGS = (
     "--allow-file-access-from-files", "--virtual-time-budget=4000", "--enable-logging=stderr",
 )  # fmt: skip
 # Measures the page in a frame of a given width, and writes what it finds into the wrapper's body.
-WRAPPER = """<!doctype html><body><iframe id="f" src="report.html"
- style="border:0;width:{width}px;height:900px"></iframe><script>
-document.getElementById("f").onload = () => {{
-  const page = document.getElementById("f").contentDocument, wide = page.documentElement;
-  const height = wide.scrollHeight;
-  page.querySelectorAll("details").forEach(e => {{ e.open = true; }});
-  const out = [...page.querySelectorAll("body *")].filter(e => {{
-    const r = e.getBoundingClientRect();
-    return r.width && r.right > {width} + 1 && !e.closest(".scroll, pre, svg, .skip");
-  }}).map(e => e.tagName + "." + e.className);
-  const svgs = [...page.querySelectorAll("figure > div > svg")]
-    .filter(e => e.getBoundingClientRect().width);
-  const scrolls = [...page.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth);
-  document.body.innerHTML = "<pre id=found>" + JSON.stringify({{
-    height, over: wide.scrollWidth - wide.clientWidth, out, drawn: svgs.length,
-    scrolls: scrolls.map(e => e.getAttribute("aria-label")),
-    ground: getComputedStyle(page.body).backgroundColor}}) + "</pre>";
-}};
-</script>"""
+WRAPPER = cases(__file__, "wrapper")
 
 
 @pytest.mark.slow

@@ -23,40 +23,8 @@ from generators.templates.language.parse import read_template
 from generators.templates.library import NAMES, library_text
 from tests.cases import cases
 
-TABLE = """\
-tests:
-- question_id: 1
-  samples: 3
-  template: "Sum X of {{artifacts}}/{{qs_id}}/{{entity1}}.csv"
-  scoring_type: stringmatch
-  expected_response: "{{csv_sum:X:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_csv
-    target_file: "{{artifacts}}/{{qs_id}}/{{entity1}}.csv"
-    content:
-      headers: [X, D]
-      header_types: [salary, department]
-      rows: "{{number1:5:9}}"
-"""
-DATABASE = """\
-tests:
-- question_id: 1
-  samples: 3
-  template: "How many?"
-  scoring_type: jsonmatch
-  expected_response: '{"n": {{sqlite_query:SELECT COUNT(*) FROM t:TARGET_FILE}}}'
-  sandbox_setup:
-    type: create_sqlite
-    target_file: "{{artifacts}}/a.db"
-    content:
-      tables:
-      - name: t
-        columns:
-        - {name: id, type: auto_id}
-        - {name: who, type: TEXT, data_type: person_name}
-        - {name: boss, type: INTEGER, foreign_key: t.id}
-        rows: "{{number1:10:999}}"
-"""
+TABLE = cases(__file__, "table")
+DATABASE = cases(__file__, "database")
 
 
 def asked(expected: str, template: str = "Say it", samples: int = 3) -> str:

@@ -23,38 +23,11 @@ from generators.templates.language.variables import NUMBER_KINDS, find_variable
 from generators.templates.library import library_text
 from generators.templates.prepare import Prepared, precheck_record, prepare
 from study.protocol.yaml import read_template
+from tests.cases import cases
 
 SEED = Seed(bytes(31) + b"\x07")
 
-CONSISTENT = """
-tests:
-- question_id: 1
-  samples: 3
-  template: >-
-    {{semantic1:person_name}} wants {{number1:5:9}} rows of {{entity1:gems}} in
-    {{artifacts}}/{{entity1:gems}}.csv
-  scoring_type: jsonmatch
-  expected_response: >-
-    {"who": "{{semantic1:person_name}}", "rows": {{number1:5:9:integer}},
-    "counted": {{csv_count:id:TARGET_FILE[data]}}, "note": "{{file_line:1:TARGET_FILE[note]}}"}
-  sandbox_setup:
-    components:
-    - type: create_files
-      name: note
-      depends_on: [data]
-      target_file: "{{artifacts}}/{{entity1:gems}}.txt"
-      content:
-        type: custom
-        content: >-
-          {{csv_count:id:TARGET_FILE[data]}} of {{entity1:gems}} for {{semantic1:person_name}}
-    - type: create_csv
-      name: data
-      target_file: "{{artifacts}}/{{entity1:gems}}.csv"
-      content:
-        headers: [id, "{{entity1:gems}}"]
-        header_types: [id, city]
-        rows: "{{number1:5:9}}"
-"""
+CONSISTENT = cases(__file__, "consistent")
 
 
 def sample(text: str, question: str = "1", seed: Seed = SEED) -> Prepared:
@@ -226,21 +199,7 @@ def test_a_bound_that_is_struck_is_the_templates_and_nothing_is_drawn_again(call
     assert not report.warnings
 
 
-ASKED = """
-tests:
-- question_id: 1
-  samples: 3
-  template: Look
-  scoring_type: stringmatch
-  expected_response: "{{sqlite_query:QUERY:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_sqlite
-    target_file: "{{artifacts}}/{{entity1}}.db"
-    content:
-      table_name: t
-      columns: [{name: a, type: INTEGER}]
-      rows: 2
-"""
+ASKED = cases(__file__, "asked")
 CLASHING = """
 tests:
 - question_id: 1

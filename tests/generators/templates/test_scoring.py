@@ -533,23 +533,7 @@ def test_a_filter_that_is_none_is_refused(wanted):
 
 # --- types of others
 
-PACKAGE = """
-from generators.templates.scoring.scorer import AnswerScore
-from generators.templates.scoring.scorer import Scorer
-
-def rows(key, response, workspace):
-    return AnswerScore(response.count("\\n") == int(key.expected), "other rows")
-
-def roughly(key, response, workspace):
-    return abs(response.count("\\n") - int(key.expected)) < 2
-
-SCORER = Scorer("csv_rows", rows, roughly)
-def make(): return SCORER
-def explode(): raise ImportError("no module named 'scope'")
-NOTHING = object()
-def number(): return 5
-OTHER = Scorer("other", rows)
-"""
+PACKAGE = cases(__file__, "package")
 
 
 @pytest.fixture

@@ -14,31 +14,7 @@ from generators.templates.language.template import TemplateFile
 from generators.templates.library import NAMES, library_text
 from tests.cases import cases
 
-GOOD = """\
-tests:
-- question_id: 1
-  samples: 3
-  template: "Sum {{artifacts}}/{{qs_id}}/a.csv"
-  scoring_type: stringmatch
-  expected_response: "{{csv_sum:X:TARGET_FILE[table]}} {{csv_sum:X:TARGET_FILE[other]}}"
-  sandbox_setup:
-    components:
-    - type: create_csv
-      name: table
-      target_file: "{{artifacts}}/{{qs_id}}/a.csv"
-      content: {headers: [X], header_types: [id], rows: 5}
-      depends_on: [other]
-    - type: create_csv
-      name: other
-      target_file: "{{artifacts}}/{{qs_id}}/b.csv"
-      content: {headers: [X], header_types: [id], rows: 5}
-- question_id: write-it
-  samples: 2
-  template: "Write {{entity1}}"
-  scoring_type: readfile_stringmatch
-  file_to_read: "{{artifacts}}/x.txt"
-  expected_content: "{{entity1}}"
-"""
+GOOD = cases(__file__, "good")
 
 
 def parse(text: str) -> TemplateFile:
@@ -247,21 +223,7 @@ def test_a_library_name_is_spelt_for_people() -> None:
         library_text("pasta")
 
 
-TARGETED = """\
-tests:
-- question_id: 1
-  samples: 2
-  template: "Set the level, save to {{artifacts}}/b.json"
-  scoring_type: json_targeted_edit
-  original_file: "{{artifacts}}/a.json"
-  modified_file: "{{artifacts}}/b.json"
-  edit_verification:
-    target_changes:
-    - selector: "$.services[?(@.type == 'x')].level"
-      expected_value: "{{semantic1:city}} \\"quoted\\""
-    - {selector: "$.at", expected_value: "{{file_word:1:\\"{{artifacts}}/w.txt\\"}}"}
-    preservation_spec: {exclude_paths: ["$.saved"]}
-"""
+TARGETED = cases(__file__, "targeted")
 
 
 def test_the_public_type_for_edits_is_read_as_ours() -> None:

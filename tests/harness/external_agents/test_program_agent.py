@@ -39,28 +39,7 @@ if TYPE_CHECKING:
 MODEL = "model-7"
 CSV = Asset("data.csv", "text/csv", b"1,2\n")
 # An agent in twenty lines: a reply that begins with RUN is a program, any other is final.
-SMALL_AGENT = """\
-#!/usr/bin/env python3
-import json, os, subprocess, sys, urllib.request
-
-def ask(messages):
-    body = {"model": os.environ["DOSIMETER_MODEL"], "messages": messages}
-    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    request = urllib.request.Request(url, json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=600) as answer:
-        return json.load(answer)["choices"][0]["message"]["content"]
-
-messages = [{"role": "user", "content": sys.stdin.read()}]
-while True:
-    text = ask(messages)
-    messages.append({"role": "assistant", "content": text})
-    if not text.startswith("RUN\\n"):
-        break
-    done = subprocess.run([sys.executable, "-c", text[4:]], stdout=-1, stderr=-2, text=True)
-    messages.append({"role": "user", "content": done.stdout})
-print("working", file=sys.stderr)
-print(text)
-"""
+SMALL_AGENT = cases(__file__, "small_agent")
 PROGRAMS = {"small": SMALL_AGENT, "silent": "#!/bin/sh\necho no idea >&2; exit 3\n"}
 
 

@@ -33,6 +33,7 @@ from harness.judge.judge import (
 from harness.model import Message, Reply, Role, ToolCall, Usage
 from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin, record_digest
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon
 
@@ -277,20 +278,7 @@ def test_a_pin_names_the_prompt_and_changes_with_the_settings() -> None:
     assert record_digest(warm) != record_digest(pin)
 
 
-TEMPLATED = """\
-tests:
-- question_id: say
-  samples: 2
-  template: "Respond only with {{entity1}} {{number1:1000:9999}}"
-  scoring_type: stringmatch
-  expected_response: "{{entity1}} {{number1:1000:9999}}"
-- question_id: write
-  samples: 2
-  template: "Write {{number1:1000:9999}} as JSON to a.json"
-  scoring_type: readfile_jsonmatch
-  file_to_read: a.json
-  expected_content: '{"n": {{number1:1000:9999}}}'
-"""
+TEMPLATED = cases(__file__, "templated")
 
 
 def handed_in(instance: TaskInstance, answer: str, **files: str) -> Episode:

@@ -80,20 +80,7 @@ for name in ('fd/0', 'fd/1', 'mem', 'environ', 'root/etc/passwd'):
 def test_memory_that_outlives_its_program_leaves_the_server_its_own(box: Sandbox) -> None:
     """Full folders in memory stay; a program that takes all its memory beside them is killed, and
     the server is not."""
-    fill = """
-def fill(path, pages):
-    with open(path, 'wb', buffering=0) as file:
-        try:
-            for _ in range(pages):
-                file.write(bytes(4096))
-        except OSError:
-            pass
-for folder in ('/work', '/tmp', '/dev/shm'):
-    fill(folder + '/fill', 1 << 18)
-held = []
-while True:
-    held.append(bytearray(1 << 20))
-"""
+    fill = cases(__file__, "fill")
     assert {"memory", "disk"} <= set(run(box, fill, 60).limits)
     assert box.run(["echo", "1"], 10).output == b"1\n"
 
@@ -177,22 +164,7 @@ def test_a_sandbox_works_with_the_users_of_an_engine_that_remaps() -> None:
     provider.close()
 
 
-REFUSED = """
-import ctypes, errno, os, socket
-libc = ctypes.CDLL(None, use_errno=True)
-for name, *call in {calls}:
-    if libc.syscall(*call) != -1:
-        print(name, 'WORKED')
-    elif ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS):
-        print(name, 'got as far as', os.strerror(ctypes.get_errno()))
-for family in range(1, 46):
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
-        try:
-            socket.socket(family, kind).close()
-            print(family)
-        except OSError:
-            pass
-"""
+REFUSED = cases(__file__, "refused")
 CALLS = cases(__file__, "calls")
 
 
@@ -208,22 +180,7 @@ def test_the_filter_refuses_what_no_task_needs(box: Sandbox) -> None:
 
 def test_programs_reach_each_other_within_the_sandbox(box: Sandbox) -> None:
     """By loopback and by Unix sockets, and threads and processes work."""
-    source = """
-import multiprocessing.pool, socket, threading
-def serve(listener):
-    with listener.accept()[0] as link:
-        link.sendall(b'heard')
-unix = socket.socket(socket.AF_UNIX)
-unix.bind('socket')
-unix.listen()
-for listener in (unix, socket.create_server(('127.0.0.1', 0))):
-    threading.Thread(target=serve, args=(listener,)).start()
-    with socket.socket(listener.family) as link:
-        link.connect(listener.getsockname())
-        print(link.recv(9).decode())
-with multiprocessing.pool.Pool(2) as pool:
-    print(sum(pool.map(abs, [-1, -2])))
-"""
+    source = cases(__file__, "source")
     assert run(box, source, 30).output == b"heard\nheard\n3\n"
 
 

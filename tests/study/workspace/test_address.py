@@ -26,25 +26,12 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.address import record_files
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.cli.program import commands, refusal, run
 from tests.study.conftest import draw_tiny, make_study, run_wave
 from tests.study.extras.templates.test_template_study import OWN
 
-TEXT = """\
-study: addressed
-tasks:
-  - {family: compute_average, difficulty: easy}
-  - {template: ours/own.yml}
-seeds_per_arm: 3
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-  other: {provider: scripted, agent: honest, error_rate: 0.4}
-waves:
-  - [honest]
-plan: {alpha: 0.2, permutations: 199, looks: 1}
-prices: prices.yaml
-sandbox: {kind: local}
-"""
+TEXT = cases(__file__, "text")
 TEMPLATE = "values: words/ours.yml\n" + OWN
 VALUES = "format: 1\npools:\n  default: [quokka, numbat]\n"
 PRICES = "prices: []  # of ours\n"

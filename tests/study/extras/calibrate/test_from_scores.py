@@ -28,6 +28,7 @@ from study.workspace.address import open_study
 from study.workspace.setup import check_plan, registration_of
 from study.workspace.study import Study
 from tests.analysis.conftest import make_row
+from tests.cases import cases
 from tests.study.conftest import SMALL, make_study
 
 
@@ -135,25 +136,7 @@ def test_without_a_closed_wave_there_is_nothing_to_calibrate(tmp_path: Path) -> 
     assert "no wave is closed yet" in result.stderr
 
 
-LOOKS = """\
-study: looks
-tasks: [compute_average/easy]
-seeds_per_arm: 4
-models:
-  old: {provider: scripted, agent: honest, error_rate: 0.3, released: 2024-01-01}
-  older: {provider: scripted, agent: honest, error_rate: 0.3, released: 2023-01-01}
-  eldest: {provider: scripted, agent: honest, error_rate: 0.3, released: 2022-01-01}
-  new: {provider: scripted, agent: honest, error_rate: 0.3}
-  newer: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [old, older, eldest]
-  - [old, new, newer]
-plan:
-  preset: standard-v1
-  permutations: 1999
-  controls: {pre_exposure: [old, older, eldest], frozen: [old]}
-sandbox: {kind: local}
-"""
+LOOKS = cases(__file__, "looks")
 
 
 def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:

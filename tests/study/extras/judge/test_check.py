@@ -16,22 +16,10 @@ from generators.catalog import INSTALLED
 from harness.judge.answer_sheets import make_sheets
 from study.main import main
 from study.steps.init.folder import init_study
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 
-PROTOCOL = """\
-study: measured
-tasks:
-  - {{family: count_circles, difficulty: easy}}
-  - {{family: hubble_constant, difficulty: easy}}
-seeds_per_arm: 1
-models:
-  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
-waves:
-  - [honest]
-judges:
-  first: {{provider: openai, model: first-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
-  second: {{provider: openai, model: second-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
-"""
+PROTOCOL = cases(__file__, "protocol")
 FEW = 80  # criteria, where a small check shows as much
 STRATA = [
     (name, INSTALLED.family(name).version, "easy") for name in ("count_circles", "hubble_constant")

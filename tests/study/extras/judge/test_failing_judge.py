@@ -21,30 +21,10 @@ from study.steps.init.folder import init_study
 from study.steps.report.look import build_look
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import draw_tiny, run_wave
 
-PROTOCOL = """\
-study: judged
-description: >-
-  An honest agent, before and after, and
-  one that remembers all of it.
-
-tasks: [compute_average/easy]
-seeds_per_arm: 8
-models:
-  before: {provider: scripted, agent: honest, error_rate: 0.2, released: 2024-01-01}
-  after: {provider: scripted, agent: honest, error_rate: 0.2, released: 2027-01-01}
-
-waves:
-  - [before]
-  - [after]
-sandbox: {kind: local}
-entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed"
-plan:
-  preset: standard-v1
-  permutations: 999
-  controls: {pre_exposure: [before], margin: 0.6}
-"""
+PROTOCOL = cases(__file__, "protocol")
 JUDGE = """\
   second_grader: careless
   judges:

@@ -52,28 +52,11 @@ from study.steps.sweep.sweep import context_of
 from study.workspace.setup import NO_IMAGE, PinnedImage
 from study.workspace.snapshot import manifests_of, take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import draw_tiny, run_wave
 
-PROTOCOL = """\
-study: judged
-tasks:
-  - {{family: order_statistics, difficulty: easy}}
-  - {{family: count_circles, difficulty: easy}}
-seeds_per_arm: 2
-models:
-  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
-waves:
-  - [honest]
-judges:
-  strict: {{provider: openai, model: strict-1, base_url: "{url}", api_key_env: JUDGE_KEY,
-           family: a}}
-  kind: {{provider: openai, model: kind-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
-plan: {{alpha: 0.4, permutations: 199}}
-prices: prices.yaml
-sandbox: {{kind: local}}
-entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed"
-"""
+PROTOCOL = cases(__file__, "protocol")
 PRICES = """\
 prices:
   - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}

@@ -33,25 +33,12 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.snapshot import without_arms
 from study.workspace.study import Study, drawn_key
+from tests.cases import cases
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import draw_tiny, run_wave
 
 RECIPIENT, RECIPIENT_PUBLIC = new_identity()
-TEXT = """\
-study: custody
-tasks: [compute_average/easy]
-seeds_per_arm: 3
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-  spiked: {provider: scripted, agent: spiked, error_rate: 0.9, release: release}
-judges:
-  careless: {provider: scripted, agent: careless, release: release, family: careless}
-waves:
-  - [honest]
-  - [honest, spiked]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
+TEXT = cases(__file__, "text")
 OF_CUSTODIANS = "this needs the study's key"
 
 

@@ -17,22 +17,10 @@ from analysis.power.variance_components import ARTICLE, SimulationSize
 from study.extras.power.planning import PowerRequest, plan_setting, registered_design
 from study.main import main
 from study.protocol.protocol import read_protocol
+from tests.cases import cases
 
 LATER = ("medium", "hard")
-SMALL = """\
-study: small
-tasks: [compute_average/easy, count_circles/easy]
-seeds_per_arm: 24
-models:
-  before: {provider: scripted, agent: honest, error_rate: 0.3}
-  one: {provider: scripted, agent: honest, error_rate: 0.2}
-  two: {provider: scripted, agent: honest, error_rate: 0.1}
-waves:
-  - [before]
-  - [one, two]
-plan: {preset: standard-v1, looks: 2, controls: {pre_exposure: [before], runs: 8}}
-sandbox: {kind: local}
-"""
+SMALL = cases(__file__, "small")
 RESULTS = "model,arm,stratum,instance,replicate,grader,score,cost_usd"
 
 

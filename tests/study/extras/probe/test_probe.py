@@ -40,33 +40,11 @@ from study.steps.sweep.sweep import SweepRequest, begin_wave
 from study.workspace.setup import NO_IMAGE, PinnedImage, registration_of
 from study.workspace.snapshot import without_arms
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import promise_unchecked, run_wave
 
-PROTOCOL = """\
-study: probed
-tasks: [compute_average/easy]
-seeds_per_arm: 4
-models:
-  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
-  spiked: {{provider: scripted, agent: spiked, error_rate: 0.9, release: release}}
-  served: {{provider: openai, model: served-1, base_url: "{url}", api_key_env: PROBE_KEY,
-           retries: 0}}
-  teller: {{provider: openai, model: teller-1, base_url: "{url}", api_key_env: PROBE_KEY,
-           retries: 0, logprobs: echo, top_logprobs: 3, retention: none}}
-  mute: {{provider: openai, model: mute-1, base_url: "{url}", api_key_env: PROBE_KEY,
-         retries: 0, logprobs: prompt_logprobs}}
-waves:
-  - [honest, spiked]
-  - [served, honest]
-  - [teller, mute, honest]
-plan: {{permutations: 199, looks: 1}}
-prices: prices.yaml
-sandbox: {{kind: local}}
-sweep: {{parallel: 1}}
-# Fixed: of random titles, three of four private markers are the first word listed once in 140 runs.
-entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
-"""
+PROTOCOL = cases(__file__, "protocol")
 PRICES = """\
 prices:
   - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}

@@ -26,29 +26,10 @@ from study.steps.verify.verify import VerifyRequest, verify
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import make_study, run_wave
 
-TEXT = """\
-study: away
-tasks:
-  - {family: compute_average, difficulty: easy, mode: single_turn}
-  - {family: order_statistics, difficulty: easy, mode: single_turn}
-seeds_per_arm: 3
-models:
-  old: {provider: scripted, agent: trivial, context: 100000}
-  nova:
-    {provider: openai, model: nova-1, base_url: "http://127.0.0.1:9/v1", context: 100000,
-     retention: none}
-  vega:
-    {provider: openai, model: vega-1, base_url: "http://127.0.0.1:9/v1", context: 100000,
-     retention: none}
-waves:
-  - [old]
-  - [nova]
-  - [nova, vega]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
+TEXT = cases(__file__, "text")
 WRONG = "no idea"
 
 

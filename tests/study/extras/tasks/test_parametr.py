@@ -14,77 +14,15 @@ from click.testing import CliRunner
 
 from generators.family import PNG_NOTES, png_chunks
 from study.main import main
+from tests.cases import cases
 
 ROOT = Path(__file__).resolve().parents[4]
 SEED = "5e" * 32
 FILES = {
-    "generate.py": '''"""Plates with dark grains: count them, and average."""
-
-import numpy as np
-import pandas as pd
-from PIL import Image, PngImagePlugin
-from src.task import Task
-
-
-class GrainCount(Task):
-    def generate_task(self):
-        np.random.seed(self.seed)
-        parameters = self.get_params()
-        plates = self.input_dir / "plates"
-        plates.mkdir()
-        rows = []
-        for number in range(parameters["PLATES"]):
-            pixels = np.full((parameters["SIDE"], parameters["SIDE"]), 255, dtype=np.uint8)
-            for _ in range(np.random.randint(1, 9)):
-                pixels[tuple(np.random.randint(parameters["SIDE"], size=2))] = 0
-            note = PngImagePlugin.PngInfo()
-            note.add_text("Creation Time", pd.Timestamp.now().isoformat())
-            Image.fromarray(pixels).save(plates / f"plate_{number}.png", pnginfo=note)
-            rows.append((f"plate_{number}.png", (pixels == 0).sum()))
-        self.ground_truth["plates"] = pd.DataFrame(rows, columns=["plate", "grains"])
-        mean = self.ground_truth["plates"]["grains"].mean()
-        self.ground_truth["result"] = pd.DataFrame({"mean": [mean], "lost": [np.nan]})
-        weights = pd.DataFrame({"plate": [row[0] for row in rows]})
-        weights["weight"] = np.random.uniform(1, 2, len(rows)).round(3)
-        weights.to_csv(self.input_dir / "weights.csv", index=False, lineterminator="\\r\\n")
-''',
-    "config.json": json.dumps(
-        {
-            "difficulties": {"easy": {"PLATES": 2}, "medium": {"PLATES": 4}, "hard": {"PLATES": 6}},
-            "fixed_parameters": {"SIDE": 40, "PLATES": 1},
-        }
-    ),
-    "metarubrics.json": json.dumps(
-        {
-            "metarubrics": [
-                {
-                    "key": "grains",
-                    "source": "plates",
-                    "category": "image handling",
-                    "name": "Grains",
-                    "description": "Did the model count {grains} grains on {plate}?",
-                    "weight": 8.0,
-                },
-                {
-                    "key": "mean",
-                    "source": "result",
-                    "dimension": "scientific reasoning",
-                    "name": "Mean",
-                    "description": "Did the model state the mean {mean:.2f}?",
-                },
-                {
-                    "key": "method",
-                    "source": "none",
-                    "dimension": "scientific reasoning",
-                    "name": "Method",
-                    "description": "Did the model describe its threshold?",
-                    "weight": 0.5,
-                },
-            ]
-        }
-    ),
-    "prompt.md": "# Grains\r\n\r\nCount the grains, of \\frac{1}{2} mm.\n\nUse <final_result> tags:\n"
-    "\n<final_result>\nCOUNTS: [count]\n</final_result>\n",
+    "generate.py": cases(__file__, "generator"),
+    "config.json": json.dumps(cases(__file__, "config")),
+    "metarubrics.json": json.dumps(cases(__file__, "metarubrics")),
+    "prompt.md": cases(__file__, "prompt"),
 }
 
 

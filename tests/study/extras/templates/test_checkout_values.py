@@ -14,53 +14,12 @@ from generators.templates.prepare import prepare
 from study.errors import StudyError
 from study.extras.templates.checkout_values import read_checkout, write_checkout_values
 from study.protocol.yaml import read_template
+from tests.cases import cases
 from tests.study.cli.program import refusal, run
 
 # The shapes that lists of values have in data generators; its words are ours. Running it would
 # leave a file behind.
-GENERATOR = """\
-import random
-from pathlib import Path
-
-Path(__file__).with_name("was_run").write_text("run")
-REGIONS = ["Upper Valley", "Lower Valley"]
-POOLS = {"category": ["Hats", "Shoes"], "nothing": ["x", "y"]}
-
-
-class Generator:
-    def __init__(self):
-        self.first_names = ["Ada", "Bob", "Ada"]
-        self.last_names = ["Stone", "Hill"]
-        self.cities: list = ["Oakville", "Elmton"]
-        self.joints = [", ", ". "]
-
-    def field(self, kind):
-        if kind == "city":
-            return random.choice(self.cities)
-        elif kind == "status":
-            return random.choice(["open", "shut"])
-        elif kind == "email":
-            domains = ["mail.test", "post.test"]
-            return random.choice(domains)
-        elif kind == "course":
-            courses = ["Weaving 101", "Knots 7"]
-            return random.choice(courses)
-        elif kind == "semester":
-            seasons = ["Rainy", "Dry"]
-            years = ["2030", "2031"]
-            return f"{random.choice(seasons)} {random.choice(years)}"
-        elif kind == "boolean":
-            return random.choice(["true", "no", "1"])
-
-    def _generate_product(self):
-        return random.choice(["Left Shoe", "{{braces}}"])
-
-    def detect(self, header):
-        if header in ["department", "dept"]:
-            return "department"
-        elif header == "company" and header not in ["firm", "house"]:
-            return "company"
-"""
+GENERATOR = cases(__file__, "generator")
 
 
 @pytest.fixture

@@ -129,32 +129,7 @@ def test_a_pool_of_ones_own_becomes_the_pool(tmp_path: Path) -> None:
     assert (tmp_path / "out/config/entity_pool.txt").read_text() == "quokka\nnumbat\n"
 
 
-BASE = """\
-tests:
-- question_id: 1
-  samples: 3
-  template: "Read {{artifacts}}/{{entity1}}.csv and {{artifacts}}/t.json, {{number1:1:9}}"
-  scoring_type: stringmatch
-  expected_response: "{{csv_count:ID:TARGET_FILE[a]}}{{json_count:$.a:TARGET_FILE[b]}}"
-  sandbox_setup:
-    components:
-    - type: create_csv
-      name: a
-      target_file: "{{artifacts}}/{{entity1}}.csv"
-      content: {headers: [ID, AGE], rows: 20}
-    - type: create_json
-      name: b
-      target_file: "{{artifacts}}/t.json"
-      content: {schema: {a: {type: array, count: 3, items: city}}}
-    - type: create_xml
-      name: c
-      target_file: "{{artifacts}}/t.xml"
-      content: {schema: {a: city}}
-    - type: create_sqlite
-      name: d
-      target_file: "{{artifacts}}/t.db"
-      content: {table_name: t, columns: [{name: v, type: INTEGER}]}
-"""
+BASE = cases(__file__, "base")
 REFUSED = cases(__file__, "refused")
 
 

@@ -11,34 +11,10 @@ from click.testing import CliRunner, Result
 from study.errors import StudyError
 from study.main import main
 from study.protocol.protocol import read_protocol
+from tests.cases import cases
 
 SEED = "0" * 63 + "7"
-TEMPLATE = """\
-tests:
-- question_id: greet
-  samples: 2
-  template: "Say {{entity1}} {{number1:1000:9999}}."
-  scoring_type: stringmatch
-  expected_response: "{{entity1}} {{number1:1000:9999}}"
-- question_id: bad
-  samples: two
-  template: "Say {{entity1}}."
-  scoring_type: stringmatch
-  expected_response: "{{entity1}}"
-- question_id: sums
-  samples: 1
-  for_each: {rows: [5, 50]}
-  template: "What is the sum of AMOUNT in {{artifacts}}/{{qs_id}}/shop.db?"
-  scoring_type: stringmatch
-  expected_response: "{{sqlite_query:SELECT SUM(AMOUNT) FROM sales:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_sqlite
-    target_file: "{{artifacts}}/{{qs_id}}/shop.db"
-    content:
-      table_name: sales
-      columns: [{name: ID, type: auto_id}, {name: AMOUNT, type: INTEGER, data_type: age}]
-      rows: "{{rows}}"
-"""
+TEMPLATE = cases(__file__, "template")
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from study.extras.templates.prepare import prepare_template
 from study.main import main
 from study.protocol.protocol import read_protocol
 from study.protocol.yaml import read_template
+from tests.cases import cases
 
 GROUP = "301+302+303+304"
 SAMPLES = 6
@@ -99,24 +100,7 @@ def test_questions_of_other_tasks_are_in_no_group():
     assert {each.group for each in facts} == {""}
 
 
-PAIR = """\
-tests:
-- question_id: a
-  samples: 1
-  template: "How many lines has {{artifacts}}/x.txt? Answer in JSON."
-  scoring_type: jsonmatch
-  expected_response: '{"lines": {{file_line_count:TARGET_FILE}}}'
-  sandbox_setup: &files
-    type: create_files
-    target_file: "{{artifacts}}/x.txt"
-    content: {type: lorem_lines, count: 9}
-- question_id: b
-  samples: 1
-  template: "Count the lines of {{artifacts}}/x.txt."
-  scoring_type: SCORING
-  expected_response: "CALL"
-  sandbox_setup: SETUP
-"""
+PAIR = cases(__file__, "pair")
 
 
 @pytest.mark.parametrize(

@@ -21,28 +21,12 @@ from click.testing import CliRunner, Result
 from examples.agent_server.server import Agent, make_server
 from harness.models.scripted import HonestAgent
 from study.main import main
+from tests.cases import cases
 from tests.harness.chat_server import Served, Talk, result, running, said, stream
 from tests.progress import wait_until
 
 SEED = "0" * 63 + "2"
-TEMPLATE = """\
-tests:
-- question_id: 1
-  samples: 4
-  template: "Say {{entity1}}."
-  scoring_type: stringmatch
-  expected_response: "{{entity1}}"
-- question_id: b
-  samples: 2
-  template: "Copy the first line of {{artifacts}}/{{qs_id}}/a.txt to {{artifacts}}/{{qs_id}}/b.txt."
-  scoring_type: readfile_stringmatch
-  file_to_read: "{{artifacts}}/{{qs_id}}/b.txt"
-  expected_content: "{{file_line:1:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_files
-    target_file: "{{artifacts}}/{{qs_id}}/a.txt"
-    content: {type: lorem_lines, count: 3}
-"""
+TEMPLATE = cases(__file__, "template")
 
 
 @pytest.fixture

@@ -12,37 +12,7 @@ import pytest
 from tests.cases import cases
 from tests.study.cli.program import run
 
-TEMPLATE = """\
-values: words.yml
-tests:
-- question_id: 1
-  samples: 2
-  template: "How many older than {{number1:30:60}} in {{artifacts}}/{{entity1:fruit}}.csv?"
-  scoring_type: stringmatch
-  expected_response: "{{csv_count_where:ID:AGE:>:{{number1:30:60}}:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_csv
-    target_file: "{{artifacts}}/{{entity1:fruit}}.csv"
-    content: {headers: [ID, AGE, DEPT], header_types: [id, age, department], rows: 20}
-- question_id: two
-  samples: 2
-  for_each: {rows: [20, 30]}
-  template: "Write the number of a in {{artifacts}}/t.json to {{artifacts}}/x.txt"
-  scoring_type: readfile_stringmatch
-  file_to_read: "{{artifacts}}/x.txt"
-  expected_content: "{{json_count:$.a:TARGET_FILE[table]}}"
-  sandbox_setup:
-    components:
-    - type: create_json
-      name: table
-      target_file: "{{artifacts}}/t.json"
-      content: {schema: {a: {type: array, count: "{{number2:3:9}}", items: city}}}
-    - type: create_csv
-      name: other
-      target_file: "{{artifacts}}/u.csv"
-      content: {headers: [CITY], header_types: [city], rows: 20}
-      depends_on: [table]
-"""
+TEMPLATE = cases(__file__, "template")
 VALUES = """\
 format: 1
 types:

@@ -23,27 +23,12 @@ from study.protocol.yaml import read_template
 from study.steps import pipeline
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.cli.program import run
 from tests.study.conftest import make_study, run_wave, sweep
 
 QUESTIONS = {"past": 10, "formats": 4}
-PROTOCOL = """\
-study: templates
-tasks:
-  - {template: past}
-  - {template: formats}
-seeds_per_arm: 1
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.0}
-  spiked: {provider: scripted, agent: spiked, error_rate: 1.0, release: release}
-waves:
-  - [honest]
-  - [spiked]
-plan: {alpha: 0.4, permutations: 99}
-sandbox: {kind: docker}
-sweep: {parallel: 6}
-entropy: "fixed:00000000000000000000000000000000000000000000000000000000000007ed"
-"""
+PROTOCOL = cases(__file__, "protocol")
 OWN = """\
 tests:
 - question_id: greet

@@ -21,30 +21,7 @@ from study.workspace.setup import find_registration
 from tests.cases import cases
 from tests.study.conftest import SMALLNESS
 
-STUDY = """\
-study: ready
-tasks:
-  - {family: compute_average, difficulty: easy}
-  - {family: count_circles, difficulty: easy}
-seeds_per_arm: 12
-replicates: 2
-models:
-  old-1: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-01-01}
-  old-2: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-02-01}
-  old-3: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-03-01}
-  old-4: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-04-01}
-  new: {provider: scripted, agent: honest, error_rate: 0.2}
-waves:
-  - [old-1, old-2, old-3, old-4]
-  - [old-1, new]
-plan:
-  preset: standard-v1
-  target_gap: 0.4
-  permutations: 1999
-  controls: {pre_exposure: [old-1, old-2, old-3, old-4], frozen: [old-1]}
-sandbox: {kind: local}
-entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
-"""
+STUDY = cases(__file__, "study")
 NEW = "  new: {provider: scripted, agent: honest, error_rate: 0.2}\n"
 # One question with one answer, and one with thousands.
 TEMPLATE = """\

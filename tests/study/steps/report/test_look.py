@@ -39,35 +39,12 @@ from study.steps.report.look import build_look
 from study.steps.sweep.spending import sum_spends
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, serve
 from tests.study.conftest import draw_tiny, run_wave
 from tests.study.extras.judge.test_grade import CALL, answer_of, both, reads, verdicts
 
-PROTOCOL = """\
-study: reported
-tasks:
-  - {{family: compute_average, difficulty: easy}}
-  - {{family: count_circles, difficulty: easy}}
-seeds_per_arm: 4
-models:
-  before: {{provider: scripted, agent: honest, error_rate: 0.3, family: f, released: 2024-01-01}}
-  reader: {{provider: scripted, agent: spiked, error_rate: 1.0, release: release, family: f,
-           released: 2027-01-01, cutoff: 2026-06-01}}
-waves:
-  - [before]
-  - [reader]
-judges:
-  kind: {{provider: openai, model: kind-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
-plan:
-  preset: standard-v1
-  permutations: 999
-  second_grader: kind
-  sensitivity: [unadjusted]
-  controls: {{pre_exposure: [before], margin: 0.6}}
-prices: prices.yaml
-sandbox: {{kind: local}}
-entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed"
-"""
+PROTOCOL = cases(__file__, "protocol")
 PRICES = """\
 prices:
   - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}

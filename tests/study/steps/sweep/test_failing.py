@@ -25,24 +25,10 @@ from study.steps.sweep.failing import Failing, address_of, failing_words
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import promise_unchecked
 
-STUDY = """\
-study: dead
-tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
-seeds_per_arm: 2
-models:
-  gone:
-    provider: openai
-    base_url: http://127.0.0.1:{port}/v1
-    model: m
-    api_key_env: ""
-    retries: 0
-    context: 100000
-waves: [[gone]]
-plan: {{alpha: 0.4, permutations: 199}}
-sandbox: {{kind: local}}
-"""
+STUDY = cases(__file__, "study")
 
 
 @pytest.fixture

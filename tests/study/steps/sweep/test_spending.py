@@ -33,29 +33,13 @@ from study.steps.sweep.estimate import estimate_wave
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.study.conftest import RAY_VARIABLES, promise_unchecked
 
 SEEDS = 9
 EPISODES = 2 * SEEDS
-PROTOCOL = """\
-study: money
-tasks:
-  - {{family: compute_average, difficulty: easy, mode: single_turn}}
-seeds_per_arm: {seeds}
-models:
-  theirs:
-    {{provider: openai, model: sold-1, base_url: "{url}", api_key_env: NO_KEY,
-     context: 40000}}
-waves:
-  - [theirs]
-plan: {{permutations: 999}}
-sandbox: {{kind: local}}
-sweep: {{workers: 2, parallel: 2}}
-entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
-prices: prices.yaml
-budget: {{run: {budget}, providers: {{openai: 500}}}}
-"""
+PROTOCOL = cases(__file__, "protocol")
 PRICES = """\
 prices:
   - provider: openai

@@ -22,28 +22,13 @@ from study.steps.sweep.sweep import SweepRequest, check_single_turns, sweep_wave
 from study.workspace.address import open_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import SINGLE, Lost, make_study, promise_unchecked, sweep
 
 OPEN = SweepRequest(0, allow_dirty=True)
 
 CIRCLES = Task("count_circles", "3", "hard", Mode.SINGLE_TURN)
-STUDY = """\
-study: once
-tasks:
-  - {family: count_circles, difficulty: easy, mode: single_turn}
-seeds_per_arm: 2
-models:
-  asked-once:
-    provider: openai
-    model: any
-    base_url: http://127.0.0.1:9/v1
-    api_key_env: ASKED_ONCE_KEY
-    context: 1500
-waves:
-  - [asked-once]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
+STUDY = cases(__file__, "study")
 
 
 HONEST = ModelPin("honest", "scripted", "honest/1", (("agent", '"honest"'),))

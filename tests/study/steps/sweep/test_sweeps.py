@@ -35,6 +35,7 @@ from study.steps.init.folder import init_study
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
 from tests.study.conftest import RAY_VARIABLES, draw_tiny, promise_unchecked
 
@@ -42,20 +43,7 @@ pytestmark = pytest.mark.ray
 T = TypeVar("T")
 
 IN_HAND = 4  # more than a worker of these studies has at once
-STUDY = """\
-study: fault
-tasks:
-  - {family: compute_average, difficulty: easy}
-seeds_per_arm: SEEDS
-models:
-  first: {provider: scripted, agent: honest, error_rate: 0.2}
-  second: {provider: scripted, agent: honest, error_rate: 0.4}
-waves:
-  - [first, second]
-plan: {alpha: 0.4, permutations: 999}
-sandbox: {kind: local}
-sweep: {parallel: 2}
-"""
+STUDY = cases(__file__, "study")
 
 
 def make_study(folder: Path, seeds: int) -> Study:

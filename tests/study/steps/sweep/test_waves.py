@@ -17,6 +17,7 @@ from study.steps.init.folder import init_study
 from study.steps.sweep.estimate import planned_episodes
 from study.steps.sweep.waves import close_wave_now, list_waves, open_wave
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import SMALL, draw_tiny, make_study
 
 LOOKS = SMALL.replace("plan: {permutations: 1999}", "plan: {permutations: 1999, looks: 3}")
@@ -228,23 +229,7 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
         draw_tiny(again)
 
 
-CONTROLLED = """\
-study: controlled
-tasks: [compute_average/easy]
-seeds_per_arm: 6
-models:
-  old: {provider: scripted, agent: honest, error_rate: 0.1}
-  older: {provider: scripted, agent: honest, error_rate: 0.1}
-  reader: {provider: scripted, agent: spiked, error_rate: 0.1, release: release}
-  new: {provider: scripted, agent: honest, error_rate: 0.1}
-waves:
-  - [old, older]
-plan:
-  preset: standard-v1
-  permutations: 1999
-  controls: {pre_exposure: [old, older], frozen: [old], spiked: [reader]}
-sandbox: {kind: local}
-"""
+CONTROLLED = cases(__file__, "controlled")
 
 
 @pytest.mark.parametrize(
