@@ -4,8 +4,7 @@ the program grades otherwise."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from generators.catalog import Catalog
@@ -18,7 +17,7 @@ from generators.grading.rubric import (
     score_verdicts,
 )
 from generators.seed import Seed
-from generators.task import Family, TaskInstance
+from generators.task import TaskInstance
 from generators.templates.scoring.score import Scored
 from generators.validation.programs import with_printed
 from generators.validation.scores import perturb_answer
@@ -35,20 +34,16 @@ _INSTANCES = 2
 def grading_digest(tasks: Sequence[Task], catalog: Catalog) -> str:
     """Return a digest of the verdicts and scores on answers to instances of each task. Their seeds
     are fixed and no study's: nothing in it is secret."""
-    families: Iterable[Any] = (catalog.family(task.family, task.version) for task in tasks)
-    return digest_value([grade for grades in map(_grades, tasks, families) for grade in grades])
-
-
-@lru_cache(maxsize=256)  # a process that registers a plan and sweeps its waves asks each time
-def _grades(task: Task, family: Family) -> list[object]:
-    grades: list[object] = []
-    for number in range(_INSTANCES):
-        seed = _ROOT.child(task.family, task.difficulty, number)
-        instance = family.generate(task.difficulty, seed)
-        blocks = (*_altered(family.key(instance.truth), seed), *family.nulls(instance).values())
-        answers = (None, *map(Answer, blocks), *_texts(instance))
-        grades.append([task.stratum, [_grade(instance, answer) for answer in answers]])
-    return grades
+    grades = []
+    for task in tasks:
+        family = catalog.family(task.family, task.version)
+        for number in range(_INSTANCES):
+            seed = _ROOT.child(task.family, task.difficulty, number)
+            instance = family.generate(task.difficulty, seed)
+            blocks = (*_altered(family.key(instance.truth), seed), *family.nulls(instance).values())
+            answers = (None, *map(Answer, blocks), *_texts(instance))
+            grades.append([task.stratum, [_grade(instance, answer) for answer in answers]])
+    return digest_value(grades)
 
 
 def _altered(key: Block, seed: Seed) -> Iterator[Block]:
