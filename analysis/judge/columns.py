@@ -190,9 +190,19 @@ def _gaps(
     for (wave, model), (judged, means) in _estimates(plan, table, judge).items():
         overall = None if rates is None else correct_estimate(judged, rates)
         by_arm = None if errors is None or means is None else correct_by_arm(*means, errors)
-        known = exact.get((wave, model))
+        corrected, interval = overall or NO_GAP
+        arms, arms_interval = by_arm or NO_GAP
         gaps.append(
-            JudgeGap(wave, model, known, judged.gap, *(overall or NO_GAP), *(by_arm or NO_GAP))
+            JudgeGap(
+                wave=wave,
+                model=model,
+                exact=exact.get((wave, model)),
+                judged=judged.gap,
+                corrected=corrected,
+                interval=interval,
+                by_arm=arms,
+                by_arm_interval=arms_interval,
+            )
         )
     return tuple(gaps)
 
