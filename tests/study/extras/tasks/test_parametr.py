@@ -83,7 +83,7 @@ class GrainCount(Task):
             ]
         }
     ),
-    "prompt.md": "# Grains\r\n\r\nCount the grains, of \\frac{1}{2} mm.\n\nUse <final_result> tags:\n"
+    "prompt.md": "# Grains\r\n\r\nCount those of \\frac{1}{2} mm.\n\nUse <final_result> tags:\n"
     "\n<final_result>\nCOUNTS: [count]\n</final_result>\n",
 }
 
