@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class RefusedCall(Exception):  # noqa: N818 - what a client sent, not our own error
-    """A call that a server of ours refuses: the HTTP status, and a reason for the client. ``code``
+    """A call that our server refuses: the HTTP status, and a reason for the client. ``code``
     is the error code that OpenAI's clients know it by, if any."""
 
     def __init__(self, status: int, reason: str, code: str = "") -> None:

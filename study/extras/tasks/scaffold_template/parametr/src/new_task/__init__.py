@@ -24,7 +24,7 @@ NAME = "new_task"
 ORIGINAL = Path(__file__).with_name("original")
 CONFIG = json.loads(family.read_part(__name__, "original/config.json"))
 MEDIA_TYPES = {".csv": "text/csv", ".png": "image/png", ".jpg": "image/jpeg"}
-PICTURE_BYTES = 65_536  # each PNG file is padded to it, so that no size tells what a picture shows
+PICTURE_BYTES = 65_536  # each PNG file is padded to it, so that its size shows nothing of it
 TODO = ValueEquals(("todo",), True)  # the stub of a check, which no answer meets
 
 # The criteria of metarubrics.json. A check reads the answer block; None leaves it to a judge.
