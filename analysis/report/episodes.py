@@ -87,7 +87,7 @@ def count_rows(*columns: NDArray[Any]) -> dict[tuple[Any, ...], int]:
     import pandas as pd
 
     rows = pd.DataFrame(dict(enumerate(columns)))
-    return cast(dict[tuple[Any, ...], int], rows.groupby([*rows]).size().to_dict())
+    return cast(dict[tuple[Any, ...], int], rows.groupby([*rows], dropna=False).size().to_dict())
 
 
 def count_losses(table: ResultTable) -> tuple[Loss, ...]:
