@@ -106,6 +106,22 @@ def upload_release(
         return Uploaded(place.repository, revision, tags)
 
 
+def private_files(name: str, revision: str, ends: tuple[str, ...]) -> Iterator[tuple[Path, bytes]]:
+    """Yield names and contents of the files of a data set, "owner/name", at a revision, by how the
+    names end; they are read into memory alone. Raises PublishError for one that anybody can read,
+    and if it cannot be had."""
+    hub = _client()
+    try:
+        if not hub.HfApi().dataset_info(name, revision=revision).private:
+            raise PublishError("anybody can read it, so that no arm would be private")
+        files = hub.HfFileSystem()
+        for path in sorted(files.find(f"datasets/{name}@{revision}")):
+            if path.endswith(ends):
+                yield Path(path), files.cat_file(path)
+    except OSError as error:  # as all errors of the Hub are
+        raise PublishError(str(error).splitlines()[0]) from error
+
+
 def _target(place: HubPlace, branch: str) -> _Target:
     check_token()
     return _Target(_client().HfApi(endpoint=place.endpoint), place.repository, branch)

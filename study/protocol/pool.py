@@ -13,6 +13,7 @@ from typing import Any
 
 from generators.errors import GeneratorError
 from generators.items.pool import Columns, Group, make_pool
+from publish.errors import PublishError
 from study.errors import StudyError
 from study.files import read_from_elsewhere
 from study.protocol.yaml import read_bounded
@@ -82,30 +83,17 @@ def _files(path: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def _hub_files(path: Path) -> Iterator[tuple[Path, bytes]]:
-    """Yield the same of a data set of the Hub at a revision, read into memory alone. One that
-    anybody can read is refused: its items are public."""
-    from huggingface_hub import HfApi, HfFileSystem
+    """Yield the same of a data set of the Hub at a revision."""
+    from publish.hub import private_files
 
-    _, *names = path.parts
-    repository, at, revision = "/".join(names).partition("@")
-    place = f"{HUB}//{repository}{at}{revision}"
-    if not at or repository.count("/") != 1 or not revision:
-        raise StudyError(
-            f"{place}: write hf://owner/name@revision, with the commit's hash or a tag"
-        )
+    repository, _, revision = "/".join(path.parts[1:]).partition("@")
+    place = f"{HUB}//{repository}@{revision}"
+    if repository.count("/") != 1 or not revision:
+        raise StudyError(f"{place}: write hf://owner/name@revision, a commit's hash or a tag")
     try:
-        if not HfApi().dataset_info(repository, revision=revision).private:
-            raise StudyError(
-                f"{place}: anybody can read this data set, so that no arm would be private; if its "
-                "items were public before, see `published` in docs/items.md"
-            )
-        files = HfFileSystem()
-        found = sorted(files.find(f"datasets/{repository}@{revision}"))
-        for each in found:
-            if Path(each).suffix in _READERS:
-                yield Path(each), files.cat_file(each)
-    except OSError as error:  # as all errors of the Hub are
-        raise StudyError(f"{place}: {str(error).splitlines()[0]}") from error
+        yield from private_files(repository, revision, tuple(_READERS))
+    except PublishError as error:
+        raise StudyError(f"{place}: {error}") from error
 
 
 def _parquet_rows(path: Path, data: bytes) -> Sequence[Mapping[str, Any]]:

@@ -115,10 +115,11 @@ def lm_eval(options: dict[str, str], url: str) -> None:
     lines = Path(task["dataset_kwargs"]["data_files"]["test"]).read_text("utf-8").splitlines()
     out = Path(options["--output_path"]) / model
     out.mkdir(parents=True)
-    with (out / f"samples_{task['task']}_2026-11-01.jsonl").open("w") as file:
+    samples = out / f"samples_{task['task']}_2026-11-01.jsonl"
+    with samples.open("w") as file, httpx.Client() as client:
         for number, doc in enumerate(map(json.loads, lines)):
             asked: dict[str, Any] = {"messages": [{"role": "user", "content": doc["prompt"]}]}
-            got = httpx.post(f"{url}/chat/completions", json={"model": model, **asked}).json()
+            got = client.post(f"{url}/chat/completions", json={"model": model, **asked}).json()
             text = got["choices"][0]["message"]["content"]
             row = {"doc_id": number, "doc": doc, "resps": [[text] * task["repeats"]]}
             row |= {"metrics": ["bypass"], "bypass": 999, "filter": "none"}

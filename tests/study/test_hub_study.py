@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from huggingface_hub import HfApi
 
 from study.steps import pipeline
 from tests.hub_server import HubServer
@@ -38,41 +36,47 @@ def test_publish_uploads_records_the_revision_and_is_idempotent(
         assert folder.content == record.content
 
 
+MAKE = """
+import json
+from huggingface_hub import HfApi
+api = HfApi()
+for name, private in (("alice/kept", True), ("alice/open", False)):
+    api.create_repo(name, repo_type="dataset", private=private)
+    for part, question in (("b", "2 + 2?"), ("a", "1 + 1?")):
+        line = json.dumps({"question": question, "answer": 1}).encode()
+        place = {"path_in_repo": f"data/{part}.jsonl", "repo_id": name, "repo_type": "dataset"}
+        api.upload_file(path_or_fileobj=line, **place)
+"""
 READ = """
 import sys
 from pathlib import Path
 from study.errors import StudyError
 from study.protocol.pool import read_rows
-try:
-    print(read_rows(Path(sys.argv[1])))
-except StudyError as error:
-    print(error)
+for place in sys.argv[1:]:
+    try:
+        print([row["question"] for row in read_rows(Path(place))])
+    except StudyError as error:
+        print(error)
 """
 
 
 def test_a_pool_of_the_hub_is_read_into_memory_and_must_be_private(tmp_path: Path) -> None:
     with HubServer({"hf_alice": "alice"}) as hub:
-        api = HfApi(endpoint=hub.url, token="hf_alice")
-        for name, private in (("kept", True), ("open", False)):
-            api.create_repo(f"alice/{name}", repo_type="dataset", private=private)
-            for part, question in (("b", "2 + 2?"), ("a", "1 + 1?")):
-                line = json.dumps({"question": question, "answer": 1}).encode()
-                api.upload_file(
-                    path_or_fileobj=line,
-                    path_in_repo=f"data/{part}.jsonl",
-                    repo_id=f"alice/{name}",
-                    repo_type="dataset",
-                )
+        env = {**os.environ, "HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_alice"}
+        env |= {"HF_HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
 
-        def read(place: str) -> str:
-            env = {**os.environ, "HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_alice"}
-            env |= {"HF_HOME": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
-            command = [sys.executable, "-c", READ, place]
-            return subprocess.run(command, env=env, text=True, capture_output=True).stdout
+        def python(program: str, *words: str) -> list[str]:
+            command = [sys.executable, "-c", program, *words]
+            done = subprocess.run(command, env=env, text=True, capture_output=True)
+            assert done.returncode == 0, done.stderr
+            return done.stdout.splitlines()
 
-        first, second = {"question": "1 + 1?", "answer": 1}, {"question": "2 + 2?", "answer": 1}
-        assert read("hf://alice/kept@main") == f"{[first, second]}\n"
-        assert not [each for each in tmp_path.rglob("*") if each.is_file()]
-        assert "anybody can read this data set" in read("hf://alice/open@main")
-        assert "write hf://owner/name@revision" in read("hf://alice/kept")
-        assert read("hf://alice/none@main").startswith("hf://alice/none@main: ")
+        python(MAKE)
+        before = {*tmp_path.rglob("*")}
+        names = ("kept@main", "open@main", "kept", "none@main")
+        kept, public, bare, none = python(READ, *(f"hf://alice/{name}" for name in names))
+        assert {*tmp_path.rglob("*")} == before
+    assert kept == "['1 + 1?', '2 + 2?']"
+    assert "anybody can read it" in public
+    assert "write hf://owner/name@revision" in bare
+    assert none.startswith("hf://alice/none@main: ")
