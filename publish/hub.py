@@ -118,8 +118,10 @@ def private_files(name: str, revision: str, ends: tuple[str, ...]) -> Iterator[t
         for path in sorted(files.find(f"datasets/{name}@{revision}")):
             if path.endswith(ends):
                 yield Path(path), files.cat_file(path)
-    except OSError as error:  # as all errors of the Hub are
-        raise PublishError(str(error).splitlines()[0]) from error
+    except PublishError:
+        raise
+    except Exception as error:  # the client's own, of any kind
+        raise PublishError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
 
 
 def _target(place: HubPlace, branch: str) -> _Target:

@@ -76,6 +76,8 @@ def test_a_pool_of_the_hub_is_read_into_memory_and_must_be_private(tmp_path: Pat
         names = ("kept@main", "open@main", "kept", "none@main")
         kept, public, bare, none = python(READ, *(f"hf://alice/{name}" for name in names))
         assert {*tmp_path.rglob("*")} == before
+    [away] = python(READ, "hf://alice/kept@main")
+    assert away.startswith("hf://alice/kept@main: ConnectError")
     assert kept == "['1 + 1?', '2 + 2?']"
     assert "anybody can read it" in public
     assert "write hf://owner/name@revision" in bare

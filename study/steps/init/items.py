@@ -65,7 +65,7 @@ def guess_pool(path: Path) -> GuessedPool:
     """Return the pool of a file by what its columns are called. Raises StudyError for a file that
     has no column for questions or answers, or with items that are not right."""
     try:
-        rows = read_from_elsewhere(read_rows, path)
+        rows = read_from_elsewhere(read_rows, path.resolve())
     except FileNotFoundError:
         raise StudyError(f"{path}: no such file") from None
     if not rows:
