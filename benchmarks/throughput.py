@@ -2,15 +2,14 @@
 
     python -m benchmarks.throughput [EPISODES] [folder | seaweedfs] [FAMILY]
 
-A process of its own calls what ``dosimeter sweep`` calls, on a cluster that Ray starts for it,
-until the wave is closed. Its EPISODES (2,000) are single turns of a task of FAMILY
-(compute_average), to which a scripted model that no study.yaml can name answers at once; each
-instance is made again from its seed. The process and all that it starts are in a control group,
+A process of its own calls what ``dosimeter sweep`` calls, without Ray, until the wave is closed.
+Its EPISODES (2,000) are single turns of a task of FAMILY (compute_average), to which a scripted
+model that no study.yaml can name answers at once; each instance is made again from its seed. The process and all that it starts are in a control group,
 whose CPU time is read from the kernel, so that other work on the machine is not counted; it still
 makes caches cold, so a busy machine gives an upper bound. Needs cgroup v2 and the right to make a
 group (root).
 
-``cpu_ms_each`` has everything, Ray's start included. Beside it what each kind of process took, as
+``cpu_ms_each`` has everything, imports included. Beside it what each kind of process took, as
 last seen by looking twice a second: a process that ends between two looks is in ``rest``, as are
 the kernel's own threads. With ``seaweedfs``, ``requests_each`` are the S3 requests that the server
 counted, by method.
@@ -64,10 +63,6 @@ _COUNTED = re.compile(r'^SeaweedFS_s3_request_total\{.*type="(\w+)"\} (\S+)$', r
 KINDS = {  # of processes, by their command lines
     "benchmarks.throughput": "driver",
     "harness.sweep.worker_process": "worker_process",
-    "ray::Worker": "worker_actor",
-    "ray::Coordinator": "coordinator",
-    "gcs_server": "gcs",
-    "raylet/raylet": "raylet",
 }
 
 

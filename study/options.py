@@ -82,10 +82,9 @@ def models_option(of: str) -> Callable[[Callable[..., None]], Callable[..., None
     )
 
 
-def cluster_address(
+def _cluster_address(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
-    """Return the address of a Ray cluster that an option gives. Raises BadParameter."""
     from study.protocol.sections import CLUSTER
 
     if value is None or re.fullmatch(CLUSTER, value):
@@ -93,6 +92,14 @@ def cluster_address(
     raise click.BadParameter(
         f"{value!r} is no address of a Ray cluster: give auto, HOST:PORT or ray://HOST:PORT"
     )
+
+
+address_option = click.option(
+    "--address",
+    callback=_cluster_address,
+    show_default="this machine",
+    help="Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
+)
 
 
 def unknown_price_option(models: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

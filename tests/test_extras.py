@@ -52,7 +52,6 @@ def test_an_extra_bears_one_noun_and_imports_only_what_it_needs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.ray
 def test_the_demo_runs_without_any_extra(tmp_path: Path) -> None:
     folder = str(tmp_path / "demo")
     run_without(NAMES, "dosimeter", "demo", "--study", folder, "--sandbox", "local")

@@ -1,5 +1,5 @@
 """The coordinator of a sweep: leases the owed cells of a run to its workers, in an epoch of its
-driver's. Without Ray, which runs it as an actor."""
+driver's. In the driver's process, or an actor of Ray's."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ _STORE_SECONDS = 5.0  # between two tries at a store that is away
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """Settings of a distributed sweep. Seconds are wall time."""
+    """Settings of a sweep. Seconds are wall time."""
 
-    address: str | None = None  # of an existing cluster; None starts one on this machine
     workers: int = 1
     silence_seconds: float = 60.0
     max_failures: int = 3
@@ -46,11 +45,13 @@ class SweepOptions:
 
 
 class Coordinator:
-    """Ray actor that leases a run's owed cells, once its driver has opened it: again after Ray has
-    restarted it. It rebuilds itself from the store and from what its workers hold, keeps the
-    driver's epoch alive, and alone on the cluster has the run's key."""
+    """Leases a run's owed cells, once its driver has opened it: again after Ray, whose actor it may
+    be, has restarted it. It rebuilds itself from the store and from what its workers hold, keeps
+    the driver's epoch alive, and alone on the cluster has the run's key."""
 
-    def __init__(self, options: SweepOptions, measure: Callable[[str], MetricRecorder]) -> None:
+    def __init__(
+        self, options: SweepOptions, measure: Callable[[str], MetricRecorder] | None = None
+    ) -> None:
         # Ray stores the arguments of an actor's constructor, on some clusters on disk.
         begin_process()
         self._options, self._measure = options, measure
@@ -89,7 +90,7 @@ class Coordinator:
             book.adopt(worker, claims[worker].episodes)
             self._unseen[worker] = (claims[worker], time.monotonic())
         self._opened, self._progress = book, book.progress()
-        self._metrics = self._measure(context.run)
+        self._metrics = self._measure(context.run) if self._measure else None
 
     def lease(
         self, worker: str, count: int, holding: frozenset[str]

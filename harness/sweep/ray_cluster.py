@@ -19,7 +19,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import CoordinatorLost, HarnessError
 from harness.sweep.workbench import RunContext, check_host
-from harness.sweep.worker_process import LOG_LEVEL
 
 logger = logging.getLogger(__name__)
 
@@ -34,37 +33,26 @@ _HEAD_LOOK_SECONDS = 5.0
 
 
 @contextmanager
-def ray_session(address: str | None) -> Iterator[None]:
-    """Connect to Ray: the connection there is, an existing cluster, or a new one on this machine.
-    ``harness.sweep.worker_process`` must be used before this module is imported."""
+def ray_session(address: str) -> Iterator[None]:
+    """Connect to a Ray cluster, unless this process is connected to one. Raises HarnessError."""
     if ray.is_initialized():
         yield
         return
-    if address is not None:
-        _check_reachable(address)
-    logger.info("connecting to Ray at %s", address or "a cluster started here")
-    logs = logger.isEnabledFor(logging.INFO)
-    if logs:  # the processes of a cluster that is started here inherit it
-        os.environ[LOG_LEVEL] = str(logger.getEffectiveLevel())
+    _check_reachable(address)
+    logger.info("connecting to Ray at %s", address)
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of it
     at_end = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
-            address=address or "local",
+            address=address,
             namespace=NAMESPACE,
-            include_dashboard=None if address else False,
-            log_to_driver=logs,
+            log_to_driver=logger.isEnabledFor(logging.INFO),
             logging_level="ERROR",
         )
     except Exception as error:  # also if a node does not start in time
-        reason = _first_line(error)
-        if address is None:
-            raise CoordinatorLost(
-                f"Ray does not start on this machine: {reason}; if it is very busy, wait, and run "
-                "the same command again: finished work is kept"
-            ) from error
         raise HarnessError(
-            f"no Ray cluster answers at {address}: {reason} "
-            "(give --address HOST:6379, or none to start one here)"
+            f"no Ray cluster answers at {address}: {_first_line(error)} "
+            "(give --address HOST:6379, or none to run on this machine)"
         ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, at_end)  # Ray has put handlers of its own in its place
@@ -86,7 +74,7 @@ def _check_reachable(address: str) -> None:
     except OSError as error:
         raise HarnessError(
             f"no Ray cluster answers at {address} ({error.strerror or error}): give the head's "
-            "HOST:6379, or no --address to start one here"
+            "HOST:6379, or no --address to run on this machine"
         ) from error
 
 

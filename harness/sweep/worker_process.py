@@ -1,9 +1,9 @@
-"""The worker process: runs cells in a process apart from the Ray actor.
+"""The worker process: runs cells apart from the driver, and from the Ray actor on a cluster.
 
-When a driver dies, Ray ends its actors at once, and with them every reply that is under way and
-paid for. So the cells run in a process of their own, connected to the actor. When the connection
-breaks, the process buys nothing more, stores the replies that still come, and exits. Meanwhile its
-claim stands: the next sweep waits for those cells and finds them done.
+When a driver dies, Ray ends its actors at once, and with them would go every reply that is under
+way and paid for. So the cells run in a process of their own, connected to driver or actor. When the
+connection breaks, the process buys nothing more, stores the replies that still come, and exits.
+Meanwhile its claim stands: the next sweep waits for those cells and finds them done.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import logging
 import os
 import random
 import resource
-import secrets
 import socket
 import subprocess
 import sys
@@ -54,20 +53,6 @@ _IDLE_SECONDS = 0.25  # for which finished cells may keep a worker from others
 Shuffle = Callable[[list[LeaseOutcome]], None]
 
 
-def prepare_ray(address: str | None) -> None:
-    """Set what Ray reads at import: to be called before ``harness.sweep.ray_actors`` is imported.
-
-    A cluster that is started here gets a token of its own. Left alone, Ray would write one to
-    the home folder, which then switches authentication on for every later cluster of this user.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address is None and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
-        os.environ["RAY_AUTH_MODE"] = "token"
-        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-
-
 class Renewal(StrEnum):
     """Answer to a worker's heartbeat."""
 
@@ -77,7 +62,7 @@ class Renewal(StrEnum):
 
 
 class LeaseClient:
-    """The coordinator's lease book, through the connection to the Ray actor. Its methods raise
+    """The coordinator's lease book, through the connection to driver or actor. Its methods raise
     ConnectionLost when that is broken, and call ``waiting`` now and then while no answer comes."""
 
     def __init__(self, link: Connection) -> None:
@@ -306,33 +291,52 @@ def _outcome(done: Future[LeaseOutcome]) -> LeaseOutcome | None:
 
 @contextmanager
 def open_worker_process(context: RunContext, name: str) -> Iterator[Connection]:
-    """Start the worker process of this name for a run and yield the connection to it. The process
-    sends requests as name and arguments, last ``finished`` or ``raised``, and receives the answers.
-    It exits when the connection is closed. Raises WorkerKilled if it is killed as it starts,
-    HarnessError if it does not start, ConnectionLost."""
+    """Start the worker process of this name for a run and yield the connection to it, for
+    ``answer_worker``. It exits when the connection is closed. Raises WorkerKilled if it is killed
+    as it starts, or later; and HarnessError if it does not start."""
     near, far = socket.socketpair()
+    host = socket.gethostname()
     with far:
         started = subprocess.run(
             [sys.executable, "-P", "-m", "harness.sweep.worker_process", str(far.fileno())],
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=None if LOG_LEVEL in os.environ else subprocess.PIPE,
             pass_fds=(far.fileno(),),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,
             check=False,
         )
-    if started.returncode < 0:
-        raise WorkerKilled(f"the worker process on {socket.gethostname()} was killed at its start")
-    if started.returncode:
-        raise HarnessError(
-            f"{socket.gethostname()}: a worker process does not start: it exits with "
-            f"{started.returncode}; see the logs of Ray there"
-        )
     link = Connection(near.detach())
     with link:
-        link.send((context, name))
-        logger.info("started a worker process for run %s", context.run)
-        yield link
+        if started.returncode < 0:
+            raise WorkerKilled(f"the worker process on {host} was killed at its start")
+        if started.returncode:
+            errors = (started.stderr or b"").decode(errors="replace").splitlines()
+            raise HarnessError(
+                f"{host}: a worker process does not start: it exits with {started.returncode}"
+                f"{f' ({errors[-1]})' if errors else ''}"
+            )
+        try:
+            link.send((context, name))
+            logger.info("started a worker process for run %s", context.run)
+            yield link
+        except ConnectionLost:
+            raise WorkerKilled(f"the worker process on {host} died") from None
     logger.info("closed the connection to a worker process of run %s", context.run)
+
+
+def answer_worker(link: Connection, ask: Callable[..., Any]) -> None:
+    """Answer a worker process until the run is over: ``ask`` gets the name of a method of the
+    coordinator (lease, report, hear) and its arguments. Raises what ended the worker, and
+    ConnectionLost."""
+    while True:
+        kind, *arguments = link.recv()
+        if kind == "finished":
+            return
+        if kind == "raised":
+            raise arguments[0]
+        link.send(ask(kind, *arguments))
 
 
 def begin_process() -> None:
@@ -347,6 +351,8 @@ def main() -> None:
     """Run cells until the run is over or the connection, given by its descriptor, breaks."""
     if os.fork():  # a dying Ray worker kills its children, so be none of them
         os._exit(0)
+    if LOG_LEVEL not in os.environ:  # nothing waits for the end of what its parent writes to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     begin_process()
     link = Connection(int(sys.argv[1]))
     with suppress(*ConnectionLost):

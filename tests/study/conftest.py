@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ import pytest
 from harness.model import ModelRequest, Reply
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
-from harness.sweep.worker_process import prepare_ray
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study.steps import pipeline
@@ -106,40 +106,37 @@ def run_whole(study: Study) -> None:
     pipeline.report(study)
 
 
-# What the processes of the shared cluster inherit: the mark of a test, and keys of models.
-TESTED = "DOSIMETER_TESTED"
-RAY_VARIABLES = {TESTED: "shared", "NO_KEY": "sk-none", "REVOKED": "key-of-the-third"}
+TESTED = "DOSIMETER_TESTED"  # the variable by which a test knows the processes of its own
+# Read by Ray when it is imported. Left alone, it would write a token to the home folder.
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+MARK = "shared"  # of the processes of the shared cluster
 
 
 @pytest.fixture(scope="session")
-def ray_stack(s3_credentials: None) -> Iterator[ExitStack]:
-    """Holds the shared cluster, once a test has asked for it."""
-    with ExitStack() as stack:
-        yield stack
+def ray_address() -> Iterator[str]:
+    """The address of a cluster of one node, shared by tests that kill none."""
+    from ray.cluster_utils import Cluster
 
-
-@pytest.fixture
-def ray_here(ray_stack: ExitStack) -> None:
-    """A Ray cluster on this machine, to which this process is connected: shared by the sweeps of
-    this process, of which none kills a node."""
-    prepare_ray(None)
-    import ray
-
-    from harness.sweep.ray_cluster import ray_session
-
-    if ray.is_initialized():
-        return
     with pytest.MonkeyPatch.context() as environment:
-        for name, value in RAY_VARIABLES.items():
-            environment.setenv(name, value)
-        ray_stack.enter_context(ray_session(None))
+        environment.setenv(TESTED, MARK)
+        resources = {"head": 1, "sandbox": 3}
+        head = {"num_cpus": 2, "include_dashboard": False, "resources": resources}
+        made = Cluster(initialize_head=True, head_node_args=head)
+    yield made.address
+    made.shutdown()
 
 
-@pytest.fixture
-def no_ray_here(ray_stack: ExitStack) -> None:
-    """This process is connected to no cluster, so that it connects to the test's own."""
-    prepare_ray(None)
-    ray_stack.close()
+@pytest.fixture(params=["here", pytest.param("cluster", marks=[pytest.mark.ray, pytest.mark.slow])])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """Where a sweep runs: None for processes of this machine, or the address of a cluster. Both
+    have the mark."""
+    monkeypatch.setenv(TESTED, MARK)
+    if request.param == "here":
+        return None
+    address: str = request.getfixturevalue("ray_address")
+    return address
 
 
 def sweep(study: Study, wave: int, **choices: object) -> object:

@@ -21,17 +21,14 @@ import pytest
 
 from harness.episode import StopReason
 from harness.sandboxes.image import ensure_image
-from harness.sweep.worker_process import prepare_ray
 from registry.sealing import decrypt
 from study.workspace.snapshot import manifest_of
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion
 from tests.hosts import Host, network, why_not
 from tests.study.conftest import TESTED
-from tests.study.steps.sweep.test_operation import CELLS, STUDY, operated, until, worker_processes
-from tests.study.steps.sweep.test_sweeps import episodes_of, finish
-
-pytestmark = pytest.mark.ray
+from tests.study.steps.sweep.test_operation import CELLS, STUDY, operated, until
+from tests.study.steps.sweep.test_sweeps import episodes_of, finish, worker_processes
 
 PARALLEL = 4  # of these studies, in each worker
 KINDS = (b"study.main", b"harness.sweep.worker_process", b"ray::Worker", b"ray::Coordinator")
@@ -129,7 +126,6 @@ IN_TURNS = STUDY.replace(", mode: single_turn", "").replace("kind: local", "kind
 def cluster(nodes: int, study: Study) -> Iterator[Any]:
     """A head that does no work, and nodes, all real raylets on this machine, whose processes have
     the temporary folder and the mark of the study's test."""
-    prepare_ray(None)
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as environment:
@@ -144,10 +140,13 @@ def cluster(nodes: int, study: Study) -> Iterator[Any]:
             made.shutdown()
 
 
-@pytest.mark.slow
-def test_a_killed_driver_of_a_cluster_costs_no_reply(tmp_path: Path) -> None:
-    with operated(tmp_path / "study") as (study, gate, served), cluster(2, study) as (made, _):
-        options = ("--address", made.address, "--workers", "2")
+@pytest.mark.parametrize("nodes", [0, pytest.param(2, marks=[pytest.mark.slow, pytest.mark.ray])])
+def test_a_killed_driver_costs_no_reply(tmp_path: Path, nodes: int) -> None:
+    with ExitStack() as stack:
+        study, gate, served = stack.enter_context(operated(tmp_path / "study"))
+        options = ["--workers", "2"]
+        if nodes:
+            options += ["--address", stack.enter_context(cluster(nodes, study))[0].address]
         killed = begin(study, *options)
         until(lambda: len(served.requests) == 2 * PARALLEL)
         os.killpg(killed.pid, signal.SIGKILL)
@@ -159,6 +158,7 @@ def test_a_killed_driver_of_a_cluster_costs_no_reply(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 @pytest.mark.parametrize(
     ("kind", "number", "lost"), [(1, 2, PARALLEL), (2, 2, PARALLEL), (3, 1, 0)]
 )
@@ -178,6 +178,7 @@ def test_a_killed_process_of_a_cluster_costs_what_was_on_its_way_in_it(
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 def test_a_killed_raylet_costs_what_was_on_its_way(tmp_path: Path) -> None:
     with operated(tmp_path / "study") as (study, gate, served), cluster(2, study) as (made, nodes):
         sweep = begin(study, "--address", made.address, "--workers", "2")
@@ -189,6 +190,7 @@ def test_a_killed_raylet_costs_what_was_on_its_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 def test_a_killed_gcs_ends_the_sweep_in_one_line_and_another_cluster_goes_on(
     tmp_path: Path,
 ) -> None:

@@ -18,7 +18,7 @@ from registry.result_row import GRADER, Status
 from registry.verify.verify import verify_study
 from study.api import open_study
 
-pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/four_skills/study.yaml"

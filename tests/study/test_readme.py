@@ -18,7 +18,7 @@ from registry.ledger.chain import Ledger
 from study.steps import pipeline
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 
-pytestmark = [pytest.mark.docker, pytest.mark.ray]
+pytestmark = [pytest.mark.docker]
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_COMMANDS = 6  # `dosimeter init` among them

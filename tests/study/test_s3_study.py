@@ -17,7 +17,7 @@ from study.steps.sweep.sweep import SweepRequest
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import TINY, make_study
 
-pytestmark = [pytest.mark.s3, pytest.mark.ray, pytest.mark.usefixtures("ray_here")]
+pytestmark = pytest.mark.s3
 
 STUDY = TINY.replace("arm: 2", "arm: 3")
 

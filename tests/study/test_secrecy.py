@@ -29,8 +29,6 @@ from tests.study.cli.program import refusal, run
 from tests.study.conftest import make_study
 from tests.study.test_promises import begin
 
-pytestmark = pytest.mark.ray
-
 STUDY = cases(__file__, "study")
 API_KEY = "sk-this-key-is-nobodys-business"
 
@@ -64,6 +62,23 @@ def start(study: Study, rooms: Path, *arguments: str) -> subprocess.Popen[bytes]
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+@pytest.fixture(params=["here", pytest.param("cluster", marks=pytest.mark.ray)])
+def where(request: pytest.FixtureRequest, rooms: Path) -> Iterator[tuple[str, ...]]:
+    """The options of a sweep on this machine or on a cluster, whose files lie in the rooms."""
+    if request.param == "here":
+        yield ()
+        return
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RAY_TMPDIR", str(rooms / "ray"))
+        environment.setenv("TMPDIR", str(rooms / "tmp"))
+        head = {"num_cpus": 1, "include_dashboard": False, "resources": {"sandbox": 1}}
+        made = Cluster(initialize_head=True, head_node_args=head)
+    yield "--address", made.address
+    made.shutdown()
 
 
 def files_of(entry: DrawnInstance) -> tuple[Asset, ...]:
@@ -123,7 +138,7 @@ def ray_log_count(rooms: Path) -> int:
 
 
 def test_a_study_from_seed_to_report_tells_nothing_of_its_private_arm(
-    study: Study, rooms: Path, monkeypatch: pytest.MonkeyPatch
+    study: Study, rooms: Path, where: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = study.entries()
     listener = Listener(entries)
@@ -131,14 +146,14 @@ def test_a_study_from_seed_to_report_tells_nothing_of_its_private_arm(
     listener.listen("a test of the listener", b"..." + bytes.fromhex(secret))
     assert listener.heard, "it hears"
     listener.heard.clear()
-    killed = start(study, rooms, "sweep", "--wave", "0", "--allow-dirty")
+    killed = start(study, rooms, "sweep", "--wave", "0", "--allow-dirty", *where)
     while killed.poll() is None and len(list(study.store.list("results/"))) < 3:
         listener.command_lines()
         time.sleep(0.2)
     assert killed.poll() is None, killed.communicate()
     os.killpg(killed.pid, signal.SIGKILL)
     outputs = {"the output of a killed sweep": b"".join(killed.communicate())}
-    resumed = start(study, rooms, "sweep", "--wave", "0", "--allow-dirty", "--json")
+    resumed = start(study, rooms, "sweep", "--wave", "0", "--allow-dirty", "--json", *where)
     outputs["the output of sweep"] = b"".join(resumed.communicate(timeout=300))
     assert resumed.returncode == 0, outputs
     monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
@@ -155,13 +170,12 @@ def test_a_study_from_seed_to_report_tells_nothing_of_its_private_arm(
     listener.files(study.folder)
     listener.files(rooms)
     study.key_file.write_bytes(key)
-    assert ray_log_count(rooms) > 5, "Ray's folder was looked through"
+    assert not where or ray_log_count(rooms) > 5, "Ray's folder was looked through"
     assert listener.listened > 200
     assert not listener.heard
     assert not list((rooms / "tmp").glob("dosimeter-*")), "no work folder outlives its episode"
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_lost_list_of_instances_is_one_clear_error(study: Study) -> None:
     manifest = begin(study)
     folder = study.folder / "store" / manifest.run_key.rpartition("/")[0]

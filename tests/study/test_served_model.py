@@ -33,7 +33,7 @@ from tests.study.cli.program import refusal
 from tests.study.conftest import draw_tiny
 
 # No limit by the clock: a wait ends when nothing new is stored.
-pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.timeout(0)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(0)]
 
 KEY = "sk-7d1c-do-not-keep"
 VARIABLE = "SERVED_MODEL_KEY"

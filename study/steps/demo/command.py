@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from analysis.report.report import report_json
-from study.options import PATH, json_option
+from study.options import PATH, address_option, json_option
 from study.steps.report.command import print_verdicts
 
 
@@ -27,8 +27,9 @@ from study.steps.report.command import print_verdicts
     show_default=True,
     help="local needs no engine, and runs the built-in agents only.",
 )
+@address_option
 @json_option
-def demo(folder: Path, sandbox: str, as_json: bool) -> None:
+def demo(folder: Path, sandbox: str, address: str | None, as_json: bool) -> None:
     """Run a complete small study, which detects an agent that has read the release.
 
     If it is interrupted, run it again: it resumes.
@@ -40,5 +41,5 @@ def demo(folder: Path, sandbox: str, as_json: bool) -> None:
 
     from study.steps.demo.demo import run_demo
 
-    report, path = run_demo(folder, sandbox)
+    report, path = run_demo(folder, sandbox, address)
     print_verdicts(report_json(report), path, as_json)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.sweep.worker_process import prepare_ray
 from study.catalogue import contributions
 from study.printing import progress_watch
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.sweep.live import sweep_watch
 from study.steps.sweep.sweep import SweepRequest
-from study.workspace.snapshot import closed_wave
 from study.workspace.study import Study, is_study
 
 if TYPE_CHECKING:
@@ -25,9 +22,9 @@ if TYPE_CHECKING:
 DEMO_REASON = "it is a demonstration, made small to run in minutes"
 
 
-def run_demo(folder: Path, sandbox: str) -> tuple[Report, Path]:
-    """Run the demo's study in a folder, or resume it, then in its own ``sandbox``. Return its
-    report and the page."""
+def run_demo(folder: Path, sandbox: str, address: str | None = None) -> tuple[Report, Path]:
+    """Run the demo's study in a folder, or resume it, then in its own ``sandbox``; on this machine,
+    or on the cluster at an ``address``. Return its report and the page."""
     if not is_study(folder):
         text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
         init_study(folder, text.replace("{kind: docker}", f"{{kind: {sandbox}}}"))
@@ -38,28 +35,18 @@ def run_demo(folder: Path, sandbox: str) -> tuple[Report, Path]:
     with progress_watch("registering") as watch:
         registered, _ = pipeline.register(study, watch)
     _say(f"registered: {pipeline.describe(registered)}")
-    with ExitStack() as session:
-        if any(
-            closed_wave(study.ledger, wave) is None for wave in range(len(study.protocol.waves))
-        ):
-            address = study.protocol.sweep.address
-            prepare_ray(address)
-            from harness.sweep.ray_cluster import ray_session
-
-            _say(f"connecting to Ray at {address}" if address else "starting Ray here")
-            session.enter_context(ray_session(address))
-        _sweep(study, 0)
-        _after(study, 0)
-        with progress_watch("publishing") as watch:
-            release, _ = pipeline.publish(study, None, watch)
-        _say(f"released: {release.count} public instances in {folder / release.location}")
-        last = len(study.protocol.waves) - 1
-        for wave in range(1, last + 1):
-            _sweep(study, wave)
-            _after(study, wave)
-            if wave < last:
-                _, page = pipeline.report(study, wave)
-                _say(f"a look through wave {wave}: {page}")
+    _sweep(study, 0, address)
+    _after(study, 0)
+    with progress_watch("publishing") as watch:
+        release, _ = pipeline.publish(study, None, watch)
+    _say(f"released: {release.count} public instances in {folder / release.location}")
+    last = len(study.protocol.waves) - 1
+    for wave in range(1, last + 1):
+        _sweep(study, wave, address)
+        _after(study, wave)
+        if wave < last:
+            _, page = pipeline.report(study, wave)
+            _say(f"a look through wave {wave}: {page}")
     return pipeline.report(study)
 
 
@@ -73,8 +60,8 @@ def _after(study: Study, wave: int) -> None:
         act(study, wave)
 
 
-def _sweep(study: Study, wave: int) -> None:
+def _sweep(study: Study, wave: int, address: str | None) -> None:
     # A demo may run in any working tree: deviations from the registration are recorded.
-    request = SweepRequest(wave, allow_dirty=True)
+    request = SweepRequest(wave, allow_dirty=True, address=address)
     with sweep_watch(f"wave {wave}: {', '.join(study.protocol.waves[wave])}") as watch:
         pipeline.sweep(study, request, watch)

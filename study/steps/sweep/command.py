@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.options import cluster_address, dirty_option, json_option, study_option
+from study.options import address_option, dirty_option, json_option, study_option
 from study.printing import exit_by, print_json, print_line, print_note
 from study.steps import pipeline
 from study.steps.sweep.accounts import accounts_json, print_accounts
@@ -28,17 +28,12 @@ if TYPE_CHECKING:
 @click.command()
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
-@click.option(
-    "--address",
-    callback=cluster_address,
-    show_default="start one here",
-    help="Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
-)
+@address_option
 @click.option(
     "--workers",
     show_default="study.yaml's, else 1",
     type=click.IntRange(1),
-    help="Number of Ray workers; one for each machine is enough.",
+    help="Number of workers; one for each machine is enough.",
 )
 @click.option(
     "--parallel",
@@ -50,11 +45,6 @@ if TYPE_CHECKING:
     "--close-missing",
     is_flag=True,
     help="Try failed episodes once more, record those that fail again as missing, close the wave.",
-)
-@click.option(
-    "--detach",
-    is_flag=True,
-    help="Return once the sweep is running on the cluster: see `dosimeter wave attach`.",
 )
 @click.option(
     "--estimate", is_flag=True, help="Only estimate the remaining episodes, tokens and cost."
@@ -101,7 +91,7 @@ def sweep(study: Study, estimate: bool, dry_run: bool, as_json: bool, **options:
         print_json(outcome_json(outcome, wave, pins))
     else:
         print_outcome(outcome, wave, pins)
-    exit_by(outcome.closed is not None or request.detach)
+    exit_by(outcome.closed is not None)
 
 
 def note_early(study: Study, wave: int) -> None:
@@ -153,12 +143,7 @@ def print_outcome(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) ->
     if closed is not None:
         scored = f"{closed.finished} of {closed.owed} episodes scored"
         print_line(f"wave {wave} is closed: {scored}, {closed.missing} missing")
-    elif progress is None:
-        print_line(
-            f"the sweep of wave {wave} runs on the cluster by itself: follow it with `dosimeter "
-            f"wave attach {wave}`; see also `wave pause`, `resume` and `stop`"
-        )
-    else:
+    elif progress is not None:
         print_line(_why_open(progress, wave), f"wave {wave} stays open:", "yellow")
     if progress is not None and (closed is not None or progress.held):
         print_accounts(progress.accounts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -15,12 +16,12 @@ from harness.spending.budget import PricedModel, Spend
 from harness.spending.purchases import CallKind
 from harness.storage import RESULTS, finished_names
 from harness.sweep.coordinator import SweepOptions
+from harness.sweep.drive import Crew, LocalCrew, run_sweep
 from harness.sweep.governor import StatedLimit
 from harness.sweep.leases import Progress
 from harness.sweep.run_cell import close_cell
 from harness.sweep.schedule import Schedule
 from harness.sweep.workbench import RunContext
-from harness.sweep.worker_process import prepare_ray
 from registry.canonical import digest_value
 from registry.errors import ForeignObject
 from registry.ledger.inventory import RUN_FOLDERS, Inventory, run_objects, write_inventory
@@ -28,7 +29,6 @@ from registry.ledger.records import ModelPin, RanElsewhere, RunManifest, WaveClo
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
 from registry.stores.parallel import parallel_map
-from study.errors import StudyError
 from study.files import exclusive
 from study.protocol.protocol import Protocol, Task
 from study.steps.sweep.manifests import begin_wave, check_here
@@ -70,12 +70,11 @@ class SweepRequest:
     workers: int | None = None
     parallel: int | None = None
     allow_unknown_price: bool = False
-    detach: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """The result of a sweep. Both fields are None for a detached one."""
+    """The result of a sweep."""
 
     closed: WaveClosed | None  # None while cells are still owed
     progress: Progress | None  # None if nothing was left to run
@@ -102,11 +101,6 @@ def sweep_wave(
     if (closed := closed_wave(study.ledger, wave)) is not None:
         return SweepOutcome(closed, None)
     check_here(manifest_of(study.ledger, wave))
-    if request.detach and not (request.address or protocol.sweep.address):
-        raise StudyError(
-            "--detach needs a cluster that outlives this command: give its --address, or `address` "
-            "under `sweep:` in study.yaml"
-        )
     with exclusive(study.folder / f".sweep-{wave}.lock", f"another sweep of wave {wave}"):
         folder = str(study.folder.resolve())
         for pin in models:
@@ -126,13 +120,11 @@ def sweep_wave(
         cells, finished = find_finished(study, manifest)
         progress = None
         if not all(finished):
-            steps("starting Ray, workers and sandboxes", 0, 0)
+            steps("starting workers and sandboxes", 0, 0)
             progress = _run_owed(study, request, context, watch, steps)
-            if progress is None:
-                return SweepOutcome(None, None)
             if progress.done and progress.exhausted and request.close_missing:
                 # Once more before they are given up.
-                progress = _run_owed(study, request, context, watch, steps) or progress
+                progress = _run_owed(study, request, context, watch, steps)
             # An episode that no budget covers, or of a stopped model, is never closed as missing.
             if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
@@ -208,24 +200,23 @@ def _run_owed(
     context: RunContext,
     watch: Callable[[Progress], None],
     steps: Watch,
-) -> Progress | None:
-    """Sweep the owed episodes on a cluster. Return None if the sweep is detached."""
-    address = request.address or study.protocol.sweep.address
-    prepare_ray(address)
-    from harness.sweep.ray_actors import detach_sweep, run_sweep
-
-    workers = request.workers or study.protocol.sweep.workers
+) -> Progress:
+    """Sweep the owed episodes."""
+    settings = study.protocol.sweep
     options = SweepOptions(
-        address=address,
-        workers=workers,
+        workers=request.workers or settings.workers,
         give_up=request.close_missing,
         limits=_stated_limits(study.protocol),
     )
-    if request.detach:
-        detach_sweep(context, options)
-        return None
+    crew: AbstractContextManager[Crew] = nullcontext(LocalCrew(options))
+    if address := request.address or settings.address:
+        from harness.sweep.ray_actors import ray_crew
+
+        crew = ray_crew(address, context, options)
     waits = "waiting to see if the sweep on {} is still at work"
-    return run_sweep(context, options, watch, lambda host: steps(waits.format(host), 0, 0))
+    return run_sweep(
+        crew, context, options.workers, watch, lambda host: steps(waits.format(host), 0, 0)
+    )
 
 
 def close_wave(

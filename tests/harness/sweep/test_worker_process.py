@@ -25,13 +25,7 @@ from harness.sweep.governor import LeaseOutcome
 from harness.sweep.outbox import StorePause
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.workbench import RunContext
-from harness.sweep.worker_process import (
-    ConnectionLost,
-    LeaseClient,
-    Renewal,
-    open_worker_process,
-    pull,
-)
+from harness.sweep.worker_process import LeaseClient, Renewal, open_worker_process, pull
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest
 from registry.sealing import new_identity
@@ -299,7 +293,7 @@ def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
         assert (pause.objects, "read-only" in pause.reason) == (AT_ONCE, True)
         for pid in worker_processes(tmp_path):
             os.kill(pid, signal.SIGKILL)
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(WorkerKilled, match="died"):
             first.result()
         pauses.clear()
         second = pool.submit(pull_all, served, small_disk / "store", cells, pauses)

@@ -22,7 +22,7 @@ from tests.progress import Stall, files_of, finish
 TESTED = {f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)}
 
 # No limit by the clock: a wait ends when nothing new is stored.
-pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.timeout(0)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(0)]
 
 
 def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:

@@ -126,7 +126,7 @@ def lines(as_json: bool, capsys: pytest.CaptureFixture[str]) -> list[str]:
     with click.Context(click.Command("sweep")) as context:
         context.params["as_json"] = as_json
         with sweep_watch("wave 3") as watch:
-            watch.steps("starting Ray", 0, 0)
+            watch.steps("starting workers", 0, 0)
             watch(progress(0))
             watch(progress(1))
             watch.steps("closing: recording missing episodes", 1, 2)
@@ -142,7 +142,7 @@ def test_a_log_gets_a_line_in_a_while(
     assert lines(False, capsys) == []
     monkeypatch.setattr("study.printing.LOG_SECONDS", 0.0)
     begin, first, second, *closing = lines(False, capsys)
-    assert begin == "wave 3: starting Ray"
+    assert begin == "wave 3: starting workers"
     assert first == (
         "wave 3: 1,408 of 4,200 done, 3 given up, ≥40.2M+3.4M tokens, USD ≥89.00, "
         "run budget: USD 131.50 of 250.00; "
@@ -161,7 +161,7 @@ def test_scripts_get_json_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begin, first, last = map(json.loads, lines(True, capsys))
-    assert begin == {"step": "wave 3", "doing": "starting Ray", "done": 0, "of": None}
+    assert begin == {"step": "wave 3", "doing": "starting workers", "done": 0, "of": None}
     assert (first["step"], first["finished"], last["finished"]) == ("wave 3", 1408, 1410)
     monkeypatch.setattr("study.printing.LOG_SECONDS", 0.0)
     *_, second, reading, listing = map(json.loads, lines(True, capsys))

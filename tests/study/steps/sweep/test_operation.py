@@ -3,7 +3,6 @@ leaves and follows: each turn is bought once."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -33,10 +32,8 @@ from study.steps.sweep.sweep import SweepRequest
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
-from tests.study.conftest import RAY_VARIABLES, TESTED, promise_unchecked
-from tests.study.steps.sweep.test_sweeps import own_actors
-
-pytestmark = pytest.mark.ray
+from tests.study.conftest import MARK, promise_unchecked
+from tests.study.steps.sweep.test_sweeps import own_actors, worker_processes
 
 STUDY = """\
 study: operated
@@ -93,9 +90,9 @@ def call(*words: str, study: Study) -> Result:
 class Swept(threading.Thread):
     """A sweep in a thread of this process."""
 
-    def __init__(self, study: Study, request: SweepRequest = REQUEST) -> None:
+    def __init__(self, study: Study, place: str | None = None) -> None:
         super().__init__(daemon=True)
-        self.study, self.request = study, request
+        self.study, self.request = study, replace(REQUEST, address=place)
         self.seen: list[Progress] = []
         self.outcome: Any = None
         self.start()
@@ -109,10 +106,12 @@ class Swept(threading.Thread):
         return self.outcome
 
 
-@pytest.mark.usefixtures("ray_here")
-def test_a_killed_coordinator_goes_on_with_what_its_workers_hold(tmp_path: Path) -> None:
+@pytest.mark.ray
+def test_a_killed_coordinator_goes_on_with_what_its_workers_hold(
+    tmp_path: Path, ray_address: str
+) -> None:
     with operated(tmp_path / "study") as (study, gate, served):
-        sweep = Swept(study)
+        sweep = Swept(study, ray_address)
         until(lambda: len(served.requests) == 4)
         (pid,) = own_actors("Coordinator")
         before = len(sweep.seen)
@@ -124,12 +123,13 @@ def test_a_killed_coordinator_goes_on_with_what_its_workers_hold(tmp_path: Path)
     assert (closed.finished, len(served.requests)) == (CELLS, CELLS), "none is bought twice"
 
 
-@pytest.mark.usefixtures("ray_here")
-def test_a_killed_worker_process_is_a_failure_of_its_episodes(tmp_path: Path) -> None:
+def test_a_killed_worker_process_is_a_failure_of_its_episodes(
+    tmp_path: Path, place: str | None
+) -> None:
     with operated(tmp_path / "study") as (study, gate, served):
-        sweep = Swept(study)
+        sweep = Swept(study, place)
         until(lambda: len(served.requests) == 4)
-        (pid,) = worker_processes(RAY_VARIABLES[TESTED])
+        (pid,) = worker_processes(MARK)
         os.kill(pid, signal.SIGKILL)
         gate.open.set()
         outcome = sweep.end()
@@ -140,12 +140,13 @@ def test_a_killed_worker_process_is_a_failure_of_its_episodes(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("ray_here")
-def test_an_episode_that_kills_its_worker_each_time_is_closed_as_missing(tmp_path: Path) -> None:
+def test_an_episode_that_kills_its_worker_each_time_is_closed_as_missing(
+    tmp_path: Path, place: str | None
+) -> None:
 
     def kill(request: Json) -> Answer:
         if request["messages"] == served.requests[0]["messages"]:
-            (pid,) = worker_processes(RAY_VARIABLES[TESTED])
+            (pid,) = worker_processes(MARK)
             os.kill(pid, signal.SIGKILL)
         return completion("None.")
 
@@ -155,7 +156,7 @@ def test_an_episode_that_kills_its_worker_each_time_is_closed_as_missing(tmp_pat
         )
         study = pipeline.open_study(tmp_path / "study")
         promise_unchecked(study)
-        outcome = Swept(study).end()
+        outcome = Swept(study, place).end()
     assert outcome.closed is None
     assert (outcome.progress.finished, outcome.progress.exhausted) == (CELLS - 1, 1)
     assert dict(outcome.progress.failures) == {"worker:killed": 3}
@@ -168,27 +169,15 @@ def test_an_episode_that_kills_its_worker_each_time_is_closed_as_missing(tmp_pat
     assert verify_study(study.store, study.identities()).holds
 
 
-def worker_processes(name: str) -> list[int]:
-    """The pids of the processes that run cells for the test of this name."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            runs = b"harness.sweep.worker_process" in (folder / "cmdline").read_bytes()
-            if runs and f"{TESTED}={name}".encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-    return found
-
-
-@pytest.mark.usefixtures("ray_here")
 def test_a_second_driver_leaves_a_sweep_alone_and_an_operator_ends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
 ) -> None:
     monkeypatch.setattr(epochs, "BEAT_SECONDS", 0.5)
     with operated(tmp_path / "study") as (study, gate, served):
         none = call("wave", "pause", "0", study=study)
         assert none.exit_code == 2
         assert "no sweep of wave 0 is at work" in none.output
-        sweep = Swept(study)
+        sweep = Swept(study, place)
         until(lambda: len(served.requests) == 4)
         other = as_on_another_host(study, tmp_path / "other")
         there = replace(Process.current(), boot="another boot")
@@ -196,7 +185,7 @@ def test_a_second_driver_leaves_a_sweep_alone_and_an_operator_ends_it(
             patched.setattr(Process, "current", lambda: there)
             patched.setattr(epochs, "_boot", lambda: "another boot")
             with pytest.raises(SweptElsewhere):
-                pipeline.sweep(other, REQUEST, lambda progress: None)
+                pipeline.sweep(other, replace(REQUEST, address=place), lambda progress: None)
         assert call("wave", "pause", "0", study=other).exit_code == 0
         until(lambda: sweep.seen[-1].asked == "pause")
         gate.open.set()
@@ -209,7 +198,7 @@ def test_a_second_driver_leaves_a_sweep_alone_and_an_operator_ends_it(
         last = sweep.end().progress
         assert last.asked == "stop" or last.done
         assert len(list(study.store.list(RESULTS))) == len(served.requests), "each reply is kept"
-        assert Swept(study).end().closed.finished == CELLS
+        assert Swept(study, place).end().closed.finished == CELLS
     assert len(served.requests) == CELLS, "none is bought twice"
 
 
@@ -224,32 +213,3 @@ def as_on_another_host(study: Study, folder: Path) -> Study:
             shutil.copy(place, folder / name)
     (folder / "store").symlink_to(study.folder / "store")
     return pipeline.open_study(folder)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_ray_here")
-def test_a_detached_sweep_goes_on_when_its_command_has_ended(tmp_path: Path) -> None:
-    from ray.cluster_utils import Cluster
-
-    with operated(tmp_path / "study") as (study, gate, served):
-        options = ("--allow-dirty", "--allow-unknown-price", "--detach")
-        refused = call("sweep", "--wave", "0", *options, study=study)
-        assert refused.exit_code == 2
-        assert "--detach needs a cluster" in refused.output
-        head = {"num_cpus": 1, "include_dashboard": False, "resources": {"head": 1, "sandbox": 1}}
-        made = Cluster(initialize_head=True, head_node_args=head)
-        try:
-            address = ("--address", made.address)
-            left = call("sweep", "--wave", "0", *options, *address, study=study)
-            assert left.exit_code == 0, left.output
-            assert "dosimeter wave attach 0" in left.output
-            until(lambda: len(served.requests) == 4)
-            gate.open.set()
-            followed = call("wave", "attach", "0", study=study)
-            assert followed.exit_code == 0, followed.output
-            assert f"has ended with {CELLS} of {CELLS} results" in followed.output
-            until(lambda: not own_actors("Driver"))
-        finally:
-            made.shutdown()
-        closed = Swept(study).end().closed
-    assert (closed.finished, len(served.requests)) == (CELLS, CELLS)

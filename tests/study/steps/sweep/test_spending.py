@@ -35,7 +35,7 @@ from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
-from tests.study.conftest import RAY_VARIABLES, promise_unchecked
+from tests.study.conftest import promise_unchecked
 
 SEEDS = 9
 EPISODES = 2 * SEEDS
@@ -130,12 +130,10 @@ def run(study: Study, *options: str) -> Result:
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_KEY", RAY_VARIABLES["NO_KEY"])
+    monkeypatch.setenv("NO_KEY", "sk-none")
 
 
 @pytest.mark.slow
-@pytest.mark.ray
-@pytest.mark.usefixtures("ray_here")
 def test_a_model_without_a_price_is_swept_if_allowed_and_costs_the_unknown(tmp_path: Path) -> None:
     """Whatever the budget."""
     with selling(Provider()) as served:
@@ -149,8 +147,6 @@ def test_a_model_without_a_price_is_swept_if_allowed_and_costs_the_unknown(tmp_p
     assert all(result.input_tokens for result in results)
 
 
-@pytest.mark.ray
-@pytest.mark.usefixtures("ray_here")
 def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_raised(
     tmp_path: Path,
 ) -> None:
@@ -198,7 +194,6 @@ def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_rai
 
 
 @pytest.mark.slow
-@pytest.mark.ray
 def test_a_killed_driver_loses_no_count_of_what_was_spent(tmp_path: Path) -> None:
     provider = Provider(0.4)
     with selling(provider) as served:

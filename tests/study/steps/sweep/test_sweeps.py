@@ -25,8 +25,10 @@ from click.testing import CliRunner
 
 from harness.episode import Episode
 from harness.errors import HarnessError
+from harness.sweep import drive
+from harness.sweep.coordinator import SweepOptions
+from harness.sweep.drive import LocalCrew, run_sweep
 from harness.sweep.leases import Progress
-from harness.sweep.worker_process import prepare_ray
 from registry.result_row import Status
 from registry.verify.verify import verify_study
 from study.main import main
@@ -37,9 +39,8 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
-from tests.study.conftest import RAY_VARIABLES, draw_tiny, promise_unchecked
+from tests.study.conftest import MARK, TESTED, draw_tiny, promise_unchecked
 
-pytestmark = pytest.mark.ray
 T = TypeVar("T")
 
 IN_HAND = 4  # more than a worker of these studies has at once
@@ -147,7 +148,6 @@ def test_a_sweep_that_is_told_to_end_says_so_in_one_line_and_goes_on_later(
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """A head that does no work and two worker nodes, all real raylets."""
-    prepare_ray(None)
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -156,6 +156,7 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
 
 
+@pytest.mark.ray
 def test_a_sweep_on_two_raylets_survives_the_death_of_one(cluster: Any, tmp_path: Path) -> None:
     made, nodes = cluster
     study = make_study(tmp_path / "study", 12)
@@ -189,7 +190,7 @@ waves:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_ray_here")
+@pytest.mark.ray
 def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +241,17 @@ def test_no_cluster_at_the_address_is_one_clear_error(tmp_path: Path) -> None:
     assert not list(study.store.list("results/"))
 
 
+def worker_processes(name: str) -> list[int]:
+    """The pids of the processes that run cells for the test of this name."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            runs = b"harness.sweep.worker_process" in (folder / "cmdline").read_bytes()
+            if runs and f"{TESTED}={name}".encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
 def own_actors(kind: str) -> list[int]:
     """The pids of the Ray actors of a class that this process started."""
     parents, names = {}, {}
@@ -256,27 +268,25 @@ def own_actors(kind: str) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("ray_here")
 def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
 ) -> None:
-    from harness.sweep import ray_actors as actors
-
-    monkeypatch.setattr(actors._Workers, "MAX_DEATHS", 1)
+    monkeypatch.setattr(drive, "MAX_DEATHS", 1)
     study, killed_at = make_study(tmp_path / "study", 20), [0]
 
     def watch(progress: Progress) -> None:
         # What a dead worker had in hand may be told of later: count what is beyond that.
         if progress.finished > killed_at[-1] + IN_HAND and len(killed_at) <= 3:
-            for pid in own_actors("Worker"):
+            for pid in own_actors("Worker") if place else worker_processes(MARK):
                 os.kill(pid, signal.SIGKILL)
                 killed_at.append(progress.finished)
 
-    outcome = pipeline.sweep(study, SweepRequest(0, allow_dirty=True), watch)
+    outcome = pipeline.sweep(study, SweepRequest(0, allow_dirty=True, address=place), watch)
     assert len(killed_at) == 4, "three were killed"
     assert outcome.closed is not None
     assert outcome.closed.finished == 80
-    assert all(episode.attempt == 1 for episode in episodes_of(study))
+    if place:  # such a worker process ends by itself, with what it has
+        assert all(episode.attempt == 1 for episode in episodes_of(study))
 
 
 OUTAGES = """\
@@ -295,14 +305,11 @@ sweep: {{parallel: 2}}
 CELLS = 6  # of each model
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One server is down until another's model is done, which waits for a fifth request to the
     first; then it throttles. One failure that counted against a cell would exhaust it."""
-    from harness.sweep import ray_actors as actors
-
     soon = failure(429, headers=(("Retry-After", "1"),))
     throttled, asked, through = iter([soon] * 4), threading.Event(), threading.Event()
 
@@ -324,10 +331,10 @@ def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
         watch: Callable[[Progress], None],
         begin: Callable[[str], None],
     ) -> Progress:
-        options = actors.SweepOptions(max_failures=1, probe_seconds=0.5)
-        return actors.run_sweep(context, options, watch)
+        crew = LocalCrew(SweepOptions(max_failures=1, probe_seconds=0.5))
+        return run_sweep(contextlib.nullcontext(crew), context, 1, watch)
 
-    monkeypatch.setenv("REVOKED", RAY_VARIABLES["REVOKED"])
+    monkeypatch.setenv("REVOKED", "key-of-the-third")
     monkeypatch.setattr("study.steps.sweep.sweep._run_owed", run_owed)
     with (
         serve(always=be_gone) as gone,
@@ -404,6 +411,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 def test_metrics_are_at_the_endpoint_of_a_node(tmp_path: Path, exporting: dict[str, str]) -> None:
     seen, first = threading.Event(), iter([failure(503)])
 
@@ -498,20 +506,3 @@ def wait_until(condition: Callable[[], T], what: str, seconds: float = 120) -> T
         assert time.monotonic() < deadline, f"not in time: {what}"
         time.sleep(0.2)
     return value
-
-
-@pytest.mark.usefixtures("no_ray_here")
-@pytest.mark.parametrize("said", ["The current node timed out during startup.\nMore.", ""])
-def test_a_cluster_that_does_not_start_is_one_clear_error(
-    monkeypatch: pytest.MonkeyPatch, said: str
-) -> None:
-    from harness.sweep.ray_cluster import ray_session
-
-    def fail(**_: object) -> None:
-        raise Exception(said)  # as Ray does on a machine that is too busy
-
-    monkeypatch.setattr("ray.init", fail)
-    expected = r"this machine: (The current|Exception).* run the same command again"
-    with pytest.raises(HarnessError, match=expected) as told, ray_session(None):
-        raise AssertionError("there is no session")
-    assert "More" not in str(told.value)
