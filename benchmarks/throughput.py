@@ -4,10 +4,10 @@
 
 A process of its own calls what ``dosimeter sweep`` calls, without Ray, until the wave is closed.
 Its EPISODES (2,000) are single turns of a task of FAMILY (compute_average), to which a scripted
-model that no study.yaml can name answers at once; each instance is made again from its seed. The process and all that it starts are in a control group,
-whose CPU time is read from the kernel, so that other work on the machine is not counted; it still
-makes caches cold, so a busy machine gives an upper bound. Needs cgroup v2 and the right to make a
-group (root).
+model that no study.yaml can name answers at once; each instance is made again from its seed. The
+process and all that it starts are in a control group, whose CPU time is read from the kernel, so
+that other work on the machine is not counted; it still makes caches cold, so a busy machine gives
+an upper bound. Needs cgroup v2 and the right to make a group (root).
 
 ``cpu_ms_each`` has everything, imports included. Beside it what each kind of process took, as
 last seen by looking twice a second: a process that ends between two looks is in ``rest``, as are
