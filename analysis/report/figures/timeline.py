@@ -169,7 +169,7 @@ def _time_axis(axes: Any, *, dated: bool) -> None:
     from matplotlib.ticker import MaxNLocator
 
     if dated:
-        axes.xaxis.set_major_locator(AutoDateLocator(maxticks=5))
+        axes.xaxis.set_major_locator(AutoDateLocator(minticks=2, maxticks=5))
         axes.xaxis.set_major_formatter(DateFormatter("%Y-%m"))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
