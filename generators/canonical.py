@@ -30,8 +30,7 @@ def _settled(value: Any) -> Any:
         return {n: each if type(each) is str else _settled(each) for n, each in value.items()}
     if kind is list or kind is tuple:
         return [_settled(each) for each in value]
-    if (kind is int or kind is float) and abs(value) < _SAFE and value == int(value):
-        return int(value)
-    if kind is float and 1e-4 <= abs(value) < _SAFE:
-        return value  # both write the shortest digits that read back
+    if (kind is int or kind is float) and (value == 0 or 1e-4 <= abs(value) < _SAFE):
+        # Of a fraction both write the shortest digits that read back.
+        return int(value) if value == int(value) else value
     raise ValueError

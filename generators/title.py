@@ -17,21 +17,21 @@ _FIRST = (
     "Heather Hollow Iron Ivory Juniper Kelp Lantern Larch Laurel Lichen Linden Marble Marsh "
     "Meadow Mica Mineral Moraine Moss Oak Onyx Opal Pebble Pine Plover Quartz Reed Rowan "
     "Saffron Sage Salt Sedge Slate Spruce Tamarind Thistle Timber Walnut Willow"
-).split()
+)
 _SECOND = (
     "Abbey Acre Arch Bank Bay Beacon Bend Bluff Bridge Brook Burrow Cairn Cape Chapel Cliff "
     "Coast Cove Crag Creek Crossing Dale Dell Edge Falls Fen Field Ford Forge Gate Glen Gorge "
     "Grange Grove Gulf Heath Hill Inlet Island Junction Knoll Lagoon Lake Landing Ledge Lock "
     "Mill Moor Narrows Orchard Pass Peak Point Pond Quarry Reach Ridge Rise Sound Spring Summit "
     "Terrace Vale Well Yard"
-).split()
+)
 _RUNS = 10**10
 
 
 def title_of(seed: Seed) -> str:
     """The title of the instance of a seed: two words and a run number of ten digits."""
     draws = seed.child("title").rng()
-    words = f"{draws.choice(_FIRST)} {draws.choice(_SECOND)}"
+    words = f"{draws.choice(_FIRST.split())} {draws.choice(_SECOND.split())}"
     return f"{words}, run {draws.integer(0, _RUNS - 1):010d}"
 
 

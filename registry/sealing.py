@@ -8,7 +8,6 @@ if it is of one. Without r it reveals nothing of the seed; with both anyone can 
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import io
 import re
@@ -205,7 +204,7 @@ def commit(nonce: bytes, instance: str, seed: bytes) -> str:
     if len(nonce) != 32 or (len(seed) != 32 and seed[32:33] != b"{"):
         raise RegistryError("a commitment takes nonce and seed of 32 bytes each, or an item behind")
     message = join_parts(_TAG, _VERSION, instance.encode(), seed)
-    return hmac.new(nonce, message, hashlib.sha256).hexdigest()
+    return hmac.digest(nonce, message, "sha256").hex()
 
 
 def commitments_of(seeds: Iterable[DrawnSeed]) -> tuple[str, ...]:
