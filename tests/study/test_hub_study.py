@@ -86,8 +86,7 @@ def test_a_pool_of_the_hub_is_read_into_memory_and_must_be_private(tmp_path: Pat
     assert kept == "['1', '2', '3', '4']"
     assert shown[:2] == ["Is 1 right?", "→ 1"]
     assert 'items: "hf://alice/kept@main"' in (folder / "study.yaml").read_text("utf-8")
-    [pool] = read_protocol(folder).pools
-    assert pool.path == Path("hf://alice/kept@main")
+    assert read_protocol(folder).pools[0].path == Path("hf://alice/kept@main")
     assert "alice" not in (folder / ".gitignore").read_text("utf-8")
     assert "anybody can read it" in public
     assert "write hf://owner/name@revision" in bare
