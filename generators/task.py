@@ -7,10 +7,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import rfc8785
-
+from generators.canonical import canonical_json
 from generators.seed import Seed
 from generators.title import add_headline, marker_of, title_of
 
@@ -122,7 +122,7 @@ class Brief:
         content = {
             "prompt": self.prompt,
             "assets": [[asset.path, asset.media_type, asset.digest] for asset in self.assets],
-            "answer_schema": json.loads(self.answer_schema or "null"),
+            "answer_schema": _parsed(self.answer_schema or "null"),
         }
         for name, paths in (("collect", self.collect), ("exists", self.exists)):
             if paths:
@@ -253,5 +253,10 @@ class ClosedBook(Protocol):
         ...
 
 
+@lru_cache(maxsize=1024)  # the instances of a stratum have one schema
+def _parsed(schema: str) -> Any:
+    return json.loads(schema)
+
+
 def _digest(value: Any) -> str:
-    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()
+    return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()

@@ -25,13 +25,14 @@ _SECOND = (
     "Mill Moor Narrows Orchard Pass Peak Point Pond Quarry Reach Ridge Rise Sound Spring Summit "
     "Terrace Vale Well Yard"
 )
+_FIRSTS, _SECONDS = _FIRST.split(), _SECOND.split()
 _RUNS = 10**10
 
 
 def title_of(seed: Seed) -> str:
     """The title of the instance of a seed: two words and a run number of ten digits."""
     draws = seed.child("title").rng()
-    words = f"{draws.choice(_FIRST.split())} {draws.choice(_SECOND.split())}"
+    words = f"{draws.choice(_FIRSTS)} {draws.choice(_SECONDS)}"
     return f"{words}, run {draws.integer(0, _RUNS - 1):010d}"
 
 

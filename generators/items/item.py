@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import rfc8785
-
+from generators.canonical import canonical_json
 from generators.errors import GeneratorError
 
 Score = Literal["choice", "exact", "number", "set", "json", "regex"]
@@ -34,7 +33,9 @@ class Item:
 
 def item_bytes(items: Sequence[Item]) -> bytes:
     """The items of a group, or one, as they stand behind a seed."""
-    return rfc8785.dumps({"items": [asdict(item) for item in items]})
+    return canonical_json(
+        {"items": [{name: getattr(item, name) for name in Item.__slots__} for item in items]}
+    )
 
 
 def read_items(data: bytes) -> tuple[Item, ...]:

@@ -59,12 +59,10 @@ def allocate(
     in the panel of each, and as many of either as ``reserve`` says in each reserve tranche.
     ``allocation_seed`` is 64 hexadecimal digits. Raises RegistryError."""
     check_numbers(strata, seeds_per_arm, reserve)
-    try:
-        seed = bytes.fromhex(allocation_seed)
-    except ValueError:
-        raise RegistryError("an allocation seed is 64 hexadecimal digits") from None
+    if not _is_hex32(allocation_seed):
+        raise RegistryError("an allocation seed is 64 hexadecimal digits")
     counts = (seeds_per_arm, *reserve)
-    return tuple(place for name in strata for place in _split(name, counts, seed))
+    return tuple(place for name in strata for place in _split(name, counts, allocation_seed))
 
 
 def check_numbers(strata: Sequence[str], seeds_per_arm: int, reserve: Sequence[int]) -> None:
@@ -96,9 +94,7 @@ def commit_secret(study: str, secret: str) -> str:
     """Return the commitment to the secret, of 64 hexadecimal digits, that allots a study's
     seeds."""
     tag = b"dosimeter/allocation-secret/1"
-    return hmac.new(
-        bytes.fromhex(secret), join_parts(tag, study.encode()), hashlib.sha256
-    ).hexdigest()
+    return hmac.digest(bytes.fromhex(secret), join_parts(tag, study.encode()), "sha256").hex()
 
 
 def allocation_seed(announced: Announcement, value: str) -> str:
@@ -199,9 +195,9 @@ def _is_hex32(text: str) -> bool:
     return len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
-def _split(stratum: str, counts: Sequence[int], seed: bytes) -> list[Place]:
+def _split(stratum: str, counts: Sequence[int], allocation_seed: str) -> list[Place]:
     """``counts`` are the seeds per arm of each tranche, the panel's first."""
-    tag, name = b"dosimeter/allocation/1", stratum.encode()
+    tag, name, seed = b"dosimeter/allocation/1", stratum.encode(), bytes.fromhex(allocation_seed)
     size = 2 * sum(counts)
     order = sorted(
         range(size),

@@ -129,12 +129,11 @@ def draw(
             seeds.append(_draw_one(stratum, index, entropy, identify, taken, pool))
             if progress:
                 progress(len(seeds))
-    secret = entropy.draw(32, "allocation").hex()
     return Draw(
         strata=names,
         seeds_per_arm=seeds_per_arm,
         seeds=tuple(seeds),
-        secret=secret,
+        secret=entropy.draw(32, "allocation").hex(),
         entropy=entropy.describe(),
         reserve=tuple(reserve),
     )

@@ -10,7 +10,6 @@ from datetime import date
 from itertools import chain
 
 from analysis.plan.presets import bridging_models, control_models, least_p, look_alpha
-from generators.yaml_lines import Place
 from harness.spending.prices import OWN_PROVIDERS
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
@@ -133,10 +132,9 @@ def _date_faults(protocol: Protocol, today: date) -> Faults:
     rules = protocol.registered_plan().standard
     before = () if rules is None else (*rules.pre_exposure, *rules.frozen)
     for fact in protocol.facts:
-        place: Place = ("models", fact.name, "released")
         if fact.name in before and fact.released is not None and fact.released >= today:
             yield (
-                place,
+                ("models", fact.name, "released"),
                 f"{fact.released} is not before today: a negative control was released before the "
                 "publication; give the documented date, or name another control",
             )

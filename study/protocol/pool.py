@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -35,6 +37,22 @@ class PoolSource:
     strata: tuple[str, ...]
 
 
+def on_hub(path: Path) -> bool:
+    """True if a path names a data set of the Hub."""
+    return path.parts[:1] == (HUB,)
+
+
+def pool_name(path: Path) -> str:
+    """The name that the strata of a pool begin with."""
+    return re.sub("[^a-z0-9]+", "_", path.stem.lower()).strip("_")
+
+
+def name_in(folder: Path, path: Path) -> str:
+    """The name of a pool as a study.yaml in ``folder`` has it."""
+    named = Path(*path.parts[1:])
+    return f"{HUB}//{named}" if on_hub(path) else os.path.relpath(path, folder)
+
+
 @cache
 def read_pool(source: PoolSource) -> tuple[Group, ...]:
     """The groups of a pool. Raises StudyError that names file and row."""
@@ -59,7 +77,7 @@ def read_rows(path: Path) -> Sequence[Mapping[str, Any]]:
     """The rows of a CSV file, of JSON lines, or of a Parquet file; or of all of them in a folder or
     a data set of the Hub, by their names. Raises StudyError, OSError."""
     rows: list[Mapping[str, Any]] = []
-    for name, data in _hub_files(path) if path.parts[0] == HUB else _files(path):
+    for name, data in _hub_files(path) if on_hub(path) else _files(path):
         try:
             more = _READERS[name.suffix](name, data)
         except KeyError:
@@ -86,8 +104,8 @@ def _hub_files(path: Path) -> Iterator[tuple[Path, bytes]]:
     """Yield the same of a data set of the Hub at a revision."""
     from publish.hub import private_files
 
-    repository, _, revision = "/".join(path.parts[1:]).partition("@")
-    place = f"{HUB}//{repository}@{revision}"
+    place = name_in(Path(), path)
+    repository, _, revision = place.removeprefix(f"{HUB}//").partition("@")
     if repository.count("/") != 1 or not revision:
         raise StudyError(f"{place}: write hf://owner/name@revision, a commit's hash or a tag")
     try:

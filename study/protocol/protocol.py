@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -28,7 +27,7 @@ from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
 from study.protocol.plan_section import ControlsSection, PlanSection, make_plan
-from study.protocol.pool import HUB, PoolSource
+from study.protocol.pool import PoolSource, on_hub, pool_name
 from study.protocol.sections import (
     PANEL,
     BudgetSection,
@@ -407,9 +406,9 @@ class _Tasks:
         if (section.stratum is None) != (not section.strata):
             message = "name the column by `stratum` and its values by `strata`, both or none"
             raise self.fault(index, message, "strata" if section.strata else "stratum")
-        hub = str(section.items).startswith(f"{HUB}//")
-        path = Path(str(section.items)) if hub else self.folder / str(section.items)
-        pool = re.sub("[^a-z0-9]+", "_", path.stem.lower()).strip("_")
+        path = Path(str(section.items))
+        path = path if on_hub(path) else self.folder / path
+        pool = pool_name(path)
         columns = Columns(
             name=pool,
             prompt=str(section.prompt),

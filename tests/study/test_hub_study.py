@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from study.protocol.protocol import read_protocol
 from study.steps import pipeline
 from tests.hub_server import HubServer
 from tests.study.conftest import TINY, make_study
@@ -42,10 +43,11 @@ from huggingface_hub import HfApi
 api = HfApi()
 for name, private in (("alice/kept", True), ("alice/open", False)):
     api.create_repo(name, repo_type="dataset", private=private)
-    for part, question in (("b", "2 + 2?"), ("a", "1 + 1?")):
-        line = json.dumps({"question": question, "answer": 1}).encode()
+    for part, questions in (("b", "34"), ("a", "12")):
+        rows = [{"question": f"Is {each} right?", "answer": 1} for each in questions]
+        lines = "\\n".join(map(json.dumps, rows)).encode()
         place = {"path_in_repo": f"data/{part}.jsonl", "repo_id": name, "repo_type": "dataset"}
-        api.upload_file(path_or_fileobj=line, **place)
+        api.upload_file(path_or_fileobj=lines, **place)
 """
 READ = """
 import sys
@@ -54,13 +56,15 @@ from study.errors import StudyError
 from study.protocol.pool import read_rows
 for place in sys.argv[1:]:
     try:
-        print([row["question"] for row in read_rows(Path(place))])
+        print([row["question"][3] for row in read_rows(Path(place))])
     except StudyError as error:
         print(error)
 """
+INIT = "from study.main import main; main()"
 
 
 def test_a_pool_of_the_hub_is_read_into_memory_and_must_be_private(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
     with HubServer({"hf_alice": "alice"}) as hub:
         env = {**os.environ, "HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_alice"}
         env |= {"HF_HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -76,9 +80,14 @@ def test_a_pool_of_the_hub_is_read_into_memory_and_must_be_private(tmp_path: Pat
         names = ("kept@main", "open@main", "kept", "none@main")
         kept, public, bare, none = python(READ, *(f"hf://alice/{name}" for name in names))
         assert {*tmp_path.rglob("*")} == before
+        shown = python(INIT, "init", str(folder), "--items", "hf://alice/kept@main")
     [away] = python(READ, "hf://alice/kept@main")
     assert away.startswith("hf://alice/kept@main: ConnectError")
-    assert kept == "['1 + 1?', '2 + 2?']"
+    assert kept == "['1', '2', '3', '4']"
+    assert shown[:2] == ["Is 1 right?", "→ 1"]
+    assert 'items: "hf://alice/kept@main"' in (folder / "study.yaml").read_text("utf-8")
+    assert read_protocol(folder).pools[0].path == Path("hf://alice/kept@main")
+    assert "alice" not in (folder / ".gitignore").read_text("utf-8")
     assert "anybody can read it" in public
     assert "write hf://owner/name@revision" in bare
     assert none.startswith("hf://alice/none@main: ")

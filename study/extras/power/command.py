@@ -86,8 +86,7 @@ def _premises(answer: PowerAnswer) -> list[str]:
         f"variance is the instance's for every model, {100 * one_model:.1f} % for one model, "
         f"{100 * one_run:.1f} % the run's.",
     ]
-    if answer.pilot is not None:
-        pilot = answer.pilot
+    if (pilot := answer.pilot) is not None:
         lines.append(
             f"Pilot: {pilot.runs} runs of {len(pilot.models)} models on {pilot.instances} "
             f"instances, {pilot.repeats} of them repeats; arms were not looked at."
@@ -137,9 +136,8 @@ def _detectable(answer: PowerAnswer) -> str:
     curve = answer.gaps
     if curve.value is None:
         return f"As planned, no inflation within reach is seen with power {curve.target:g}."
-    points, formula = 100 * curve.value, 100 * (curve.formula or 0.0)
-    target = f"power {curve.target:g} begins at {points:.1f} points"
-    return f"As planned, {target} (formula {formula:.1f})."
+    at, formula = 100 * curve.value, 100 * (curve.formula or 0.0)
+    return f"As planned, power {curve.target:g} begins at {at:.1f} points (formula {formula:.1f})."
 
 
 def _of_markers(answer: PowerAnswer) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.data.table import ResultTable
 from analysis.errors import AnalysisError
 from analysis.plan.markers import marker_rates
-from analysis.plan.presets import STANDARD, control_models, look_alpha, marker_alpha
+from analysis.plan.presets import look_alpha, marker_alpha
 from analysis.power.power import (
     PowerCurve,
     PowerDesign,
@@ -39,6 +39,7 @@ from registry.ledger.records import Plan
 from registry.result_row import GRADER
 from study.errors import StudyError
 from study.files import read_from_elsewhere
+from study.protocol.draw_checks import tested_models
 from study.protocol.protocol import Protocol, Task, read_protocol
 from study.steps.lint.later_refusals import share_guessed
 from study.steps.register.draw import pilots_of
@@ -51,6 +52,7 @@ PUBLISHED = (
     "the weights and criteria of the study's tasks, and published results (4 models, 16 repeated "
     "runs)"
 )
+_SHOWN = ("name", "seeds_per_arm", "replicates", "looks", "alpha", "multiplicity")  # of a plan
 TARGET = 0.8  # power wanted for one model with the gap
 
 
@@ -107,18 +109,9 @@ class PowerAnswer:
         """The answer for ``--json``; costs in USD."""
         plan = self.plan
         return {
-            "plan": {
-                "name": plan.name,
-                "strata": len(plan.strata),
-                "seeds_per_arm": plan.seeds_per_arm,
-                "replicates": plan.replicates,
-                "looks": plan.looks,
-                "alpha": plan.alpha,
-                "look_alpha": look_alpha(plan),
-                "look_marker_alpha": marker_alpha(plan),
-                "outcomes": list(plan.outcomes),
-                "multiplicity": plan.multiplicity,
-            },
+            "plan": {name: getattr(plan, name) for name in _SHOWN}
+            | {"strata": len(plan.strata), "outcomes": list(plan.outcomes)}
+            | {"look_alpha": look_alpha(plan), "look_marker_alpha": marker_alpha(plan)},
             "setting": asdict(self.setting),
             "components": asdict(self.components) | {"from": self.source},
             "pilot": None if self.pilot is None else asdict(self.pilot),
@@ -189,22 +182,16 @@ def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
 
 
 def plan_setting(gap: float, plan: Plan, protocol: Protocol) -> PowerSetting:
-    """Return the simulated setting: the models of the study's waves, the plan's control models, and
+    """Return the simulated setting: the most models under test of a wave, the plan's controls, and
     for the power of the study a gap from the middle look on."""
     rules = plan.standard
     return PowerSetting(
-        models=_most_new(plan, protocol),
+        models=max(1, *map(len, tested_models(protocol))),
         control_models=0 if rules is None else len(rules.pre_exposure),
         control_runs=1 if rules is None else rules.control_runs,
         gap=gap,
         onset=plan.looks // 2 or 1,
     )
-
-
-def _most_new(plan: Plan, protocol: Protocol) -> int:
-    """Return the largest number of models of a wave that are no controls."""
-    controls = control_models(plan) if plan.name == STANDARD else set()
-    return max(1, *(len(set(wave) - set(controls)) for wave in protocol.waves))
 
 
 def read_variance(

@@ -21,12 +21,13 @@ from generators.catalog import Catalog
 from generators.grading.programs import hidden_inputs
 from harness.agent.single_turn import single_turn
 from harness.episode import Cell, Episode, Grade, GradeStatus, Mode, StopReason, Turn
+from harness.episodes.grading import grade_episode
 from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.errors import HarnessError
 from harness.model import Message, Reply, Role, Usage
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.schedule import WaveInstance
-from harness.sweep.workbench import RunContext
+from harness.sweep.workbench import RunContext, instance_of
 from registry.canonical import digest_bytes
 from registry.files import write_whole
 from registry.ledger.records import (
@@ -226,11 +227,12 @@ def import_wave(
         entry = next(e for e in study.ledger.find("run-manifest") if e.record == begun[0])
         lost, digest = _Run("", error="no sample"), record_digest(begun[0])
 
-        def put(cell: Cell) -> str:
+        def put(cell: Cell) -> bytes:
             run = runs.get(cell.episode, lost)
-            return _put(study, context, cell, run, _episode(cell, run, digest, entry.time))
+            _put(study, context, cell, run, _episode(cell, run, digest, entry.time))
+            return b"\1"
 
-        finished = cells.marks(filter(None, parallel_map(study.store, put, cells)))
+        finished = b"".join(parallel_map(study.store, put, cells))
         closed = close_wave(study, context, manifest, cells, finished, now, watch, records)
     return closed, tuple(dict.fromkeys(words for each in logs for words in each.log.warnings))
 
@@ -345,20 +347,20 @@ def _episode(cell: Cell, run: _Run, manifest: str, started: str) -> Episode:
     )
 
 
-def _put(study: Study, context: RunContext, cell: Cell, run: _Run, episode: Episode) -> str:
-    """Store an attempt, and its result if the score is the log's; return the episode then. Others
-    are graded when the wave is closed."""
+def _put(study: Study, context: RunContext, cell: Cell, run: _Run, episode: Episode) -> None:
+    """Store an attempt, and its result: graded, or with the score of the log."""
     keys, key = context.keys_of(cell), attempt_key(cell.episode, 1)
     is_new = EPISODE_CODEC.write(study.store, key, episode, keys)
     if not is_new and EPISODE_CODEC.read(study.store, key, keys) != episode:
         raise StudyError(
             f"wave {context.wave}: an import that was cut off had other logs: import those"
         )
-    if run.score is None:
-        return ""
-    grade = Grade(cell.episode, GRADER, GradeStatus.GRADED, (), (), verdicts=(), score=run.score)
-    grade = replace(grade, key_fraction=run.score, gate_free=run.score)  # whatever a plan names
-    result = summarise_episode(context.wave, cell, episode, grade, 1)
-    own = replace(keys, recipients=context.recipients)
+    if (score := run.score) is None:
+        grade = grade_episode(instance_of(cell, study.protocol.catalog), episode)
+        price = context.price(cell.model)
+    else:  # the columns have the same value, whatever a plan names
+        grade = Grade(cell.episode, GRADER, GradeStatus.GRADED, (), (), verdicts=(), score=score)
+        grade, price = replace(grade, key_fraction=score, gate_free=score), None
+    result = summarise_episode(context.wave, cell, episode, grade, 1, price)
+    own = replace(keys, recipients=context.recipients, identities=())  # which open no result
     RESULT_CODEC.write(study.store, result_key(cell.episode), result, own)
-    return cell.episode

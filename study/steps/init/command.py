@@ -15,10 +15,10 @@ from study.steps.init.folder import init_study, study_of_items
 @click.option(
     "--items",
     type=PATH,
-    metavar="FILE",
+    metavar="FILE|hf://OWNER/NAME@REVISION",
     show_default="generated tasks",
-    help="A study of your own questions: CSV, JSON lines or Parquet. Shows three as models get "
-    "them, with their keys.",
+    help="A study of your own questions: CSV, JSON lines or Parquet, or a private data set of the "
+    "Hub. Shows three as models get them, with their keys.",
 )
 def init(folder: Path | None, items: Path | None) -> None:
     """Write a new study's FOLDER (default: here): study.yaml, prices.yaml, a new encryption key.

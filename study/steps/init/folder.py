@@ -31,23 +31,23 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
 
 
 def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
-    """Write a new study's folder for a file of given items, all of which it draws, with a local
-    server's models. Return its path, and examples of what a model will see. Raises StudyError as
-    ``init_study``, and for a file that makes no pool."""
-    guessed = guess_pool(pool)
+    """Write a new study's folder for a file of given items, or a data set of the Hub, all of which
+    it draws, with a local server's models. Return its path, and examples of what a model will see.
+    Raises StudyError as ``init_study``, and for a file that makes no pool."""
+    guessed, here = guess_pool(pool), folder.resolve()
     seeds = len(guessed.groups) // 2
     if not seeds:
         raise StudyError(f"{pool}: one item or group makes no two arms")
     text = fill_template(
         "new_items.yaml",
         name=quoted(study_name(folder)),
-        tasks=guessed.lines(folder.resolve()),
+        tasks=guessed.lines(here),
         seeds=seeds,
         gap=min(0.5, math.ceil(20 * _FOUND / math.sqrt(seeds)) / 20),
     )
     path = _create(folder, text)
-    if pool.resolve().is_relative_to(folder.resolve()):
-        _ignore(folder / ".gitignore", (str(pool.resolve().relative_to(folder.resolve())),))
+    if (path_of_pool := guessed.source.path).is_relative_to(here):
+        _ignore(folder / ".gitignore", (str(path_of_pool.relative_to(here)),))
     return path, tuple(guessed.examples())
 
 
@@ -62,23 +62,15 @@ def _create(folder: Path, text: str) -> Path:
     return _write_folder(folder, text, files)
 
 
-def _check_new(folder: Path) -> None:
-    """Raise StudyError if the folder holds a file that a new study is written with."""
-    if (folder / FILE_NAME).exists():
-        raise StudyError(f"{folder / FILE_NAME}: a study is there already; {_ELSEWHERE}")
-    for name in (PRICES_NAME, SCHEMA_NAME):
-        if (folder / name).exists():
-            raise StudyError(f"{folder / name}: is there already; move it away")
-
-
 def _write_folder(folder: Path, protocol: str, files: Mapping[str, str]) -> Path:
     """Write the folder. The protocol, which makes a folder a study, is written last; whatever stops
     the writing, all that it has made is removed."""
     path = folder / FILE_NAME
     if path.exists():
         raise StudyError(f"{path}: a study is there already; {_ELSEWHERE}")
-    if files:
-        _check_new(folder)
+    for name in files:
+        if (folder / name).exists():
+            raise StudyError(f"{folder / name}: is there already; move it away")
     key, draft = folder / "keys" / "study.txt", folder / f".{FILE_NAME}.new"
     try:
         with ExitStack() as undo:

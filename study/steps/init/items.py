@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from generators.seed import EXAMPLE_SEED, Seed
 from generators.title import split_headline
 from study.errors import StudyError
 from study.files import read_from_elsewhere
-from study.protocol.pool import PoolSource, read_pool, read_rows
+from study.protocol.pool import PoolSource, name_in, on_hub, pool_name, read_pool, read_rows
 from study.protocol.yaml import quoted
 
 _PROMPTS = ("question", "prompt", "problem", "input", "query", "instruction", "text")
@@ -40,7 +39,7 @@ class GuessedPool:
         """Return the task for study.yaml in ``folder``."""
         columns = self.source.columns
         keys = {
-            "items": os.path.relpath(self.source.path, folder),
+            "items": name_in(folder, self.source.path),
             "prompt": columns.prompt,
             "choices": columns.choices,
             "answer": columns.answer,
@@ -64,8 +63,9 @@ class GuessedPool:
 def guess_pool(path: Path) -> GuessedPool:
     """Return the pool of a file by what its columns are called. Raises StudyError for a file that
     has no column for questions or answers, or with items that are not right."""
+    place = path if on_hub(path) else path.resolve()
     try:
-        rows = read_from_elsewhere(read_rows, path.resolve())
+        rows = read_from_elsewhere(read_rows, place)
     except FileNotFoundError:
         raise StudyError(f"{path}: no such file") from None
     if not rows:
@@ -82,7 +82,7 @@ def guess_pool(path: Path) -> GuessedPool:
         score = "number"
     group = _named(rows, _GROUPS)
     columns = Columns(
-        name=re.sub("[^a-z0-9]+", "_", path.stem.lower()).strip("_"),
+        name=pool_name(place),
         prompt=f"{{{prompt}}}\n{_LETTER}" if choices else prompt,
         answer=answer,
         score=score,
@@ -91,7 +91,7 @@ def guess_pool(path: Path) -> GuessedPool:
         shuffle=bool(choices)
         and not any(ORDERED.search(str(row[c])) for row in rows for c in choices),
     )
-    source = PoolSource(path.resolve(), columns, "never", (stratum_name(columns.name),))
+    source = PoolSource(place, columns, "never", (stratum_name(columns.name),))
     return GuessedPool(source, read_pool(source))
 
 

@@ -130,22 +130,18 @@ def _announce(
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
     size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
 
-    def progress(count: int) -> None:
-        watch("drawing", count, size)
-
     identify = identify_in(protocol.catalog)
     drawn_before = (seed for seed in (study.drawn_seeds() if before else ()) if not seed.has_item)
     excluded = names_of(drawn_before, strata, identify)
     for other in _relatives(study):
         excluded |= names_of(other.drawn_seeds(), strata, identify)
     logger.info("drawing %d seeds in %d strata", size, len(strata))
-    entropy = entropy_of(protocol)
     drawn = draw(
         strata,
         protocol.seeds_per_arm,
-        entropy,
+        entropy_of(protocol),
         identify,
-        progress,
+        lambda count: watch("drawing", count, size),
         reserve=protocol.reserve,
         excluded=excluded,
         pools=_pools(protocol),

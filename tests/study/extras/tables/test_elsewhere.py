@@ -384,6 +384,7 @@ def test_two_models_of_a_wave_are_imported_together_or_not(folder: Path, tmp_pat
 def test_an_import_that_was_cut_off_goes_on_with_the_same_logs_only(
     folder: Path, tmp_path: Path, lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lines[2] = {"id": lines[2]["id"], "score": 1}
     log, put = write_log(tmp_path / "log.jsonl", lines), []
 
     def killed(*arguments: object) -> object:
