@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from generators.canonical import canonical_json
+import rfc8785
+
 from generators.seed import Seed
 from generators.title import add_headline, marker_of, title_of
 
@@ -259,4 +260,4 @@ def _parsed(schema: str) -> Any:
 
 
 def _digest(value: Any) -> str:
-    return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
+    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from generators.canonical import canonical_json
+import rfc8785
+
 from generators.errors import GeneratorError
 from generators.family import NUMBER, TEXT, list_of, record_of
 from generators.grading.rubric import Metarubric, Row, fill_rubric
@@ -111,7 +112,7 @@ class Items:
 @lru_cache(maxsize=1024)
 def _schema(names: tuple[str, ...], scores: tuple[str, ...]) -> str:
     forms = {name: _FORMS.get(each, TEXT) for name, each in zip(names, scores, strict=True)}
-    return canonical_json(record_of(**forms)).decode()
+    return rfc8785.dumps(record_of(**forms)).decode()
 
 
 def _rows(truth: GroundTruth) -> Iterator[Mapping[str, Any]]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from generators.canonical import canonical_json
+import rfc8785
+
 from generators.errors import GeneratorError
 
 Score = Literal["choice", "exact", "number", "set", "json", "regex"]
@@ -33,7 +34,7 @@ class Item:
 
 def item_bytes(items: Sequence[Item]) -> bytes:
     """The items of a group, or one, as they stand behind a seed."""
-    return canonical_json(
+    return rfc8785.dumps(
         {"items": [{name: getattr(item, name) for name in Item.__slots__} for item in items]}
     )
 

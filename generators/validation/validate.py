@@ -21,8 +21,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import rfc8785
+
 from generators.attackers import BOUNDS, WITHOUT_PICTURES, Access, Attackable
-from generators.canonical import canonical_json
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.grading.rubric import Rubric, is_static
@@ -242,7 +243,7 @@ def instance_digest(instance: TaskInstance) -> str:
         "truth": instance.truth.as_json(),
         "rubric": instance.rubric.as_json(),
     }
-    hasher = hashlib.sha256(canonical_json(record))
+    hasher = hashlib.sha256(rfc8785.dumps(record))
     for asset in brief.assets:
         hasher.update(len(asset.data).to_bytes(8, "big") + asset.data)
     return "sha256:" + hasher.hexdigest()
