@@ -100,7 +100,8 @@ def sweep(
     steps: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    return sweep_wave(study, request, watch, utc_now, steps)
+    with study.ledger.held():
+        return sweep_wave(study, request, watch, utc_now, steps)
 
 
 def publish(

@@ -22,7 +22,7 @@ from registry.ledger.chain import Entry, Ledger
 from registry.ledger.records import RunManifest, WaveClosed, record_digest
 from registry.sealing import DrawnInstance, Keys, decrypt, recipient_of
 from registry.stores.parallel import parallel_map
-from study.workspace.study import Study
+from study.workspace.study import Study, read_once
 from study.workspace.tables import WaveTable
 
 logger = logging.getLogger(__name__)
@@ -41,9 +41,9 @@ class LedgerSnapshot(Ledger):
         self._entries = ledger.entries()
         logger.info("ledger: %d records", len(self._entries))
 
-    def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
-        """Return all records, oldest first; with ``expected_head`` they are read anew."""
-        return self._entries if expected_head is None else self._live.entries(expected_head)
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all records, oldest first."""
+        return self._entries
 
     def append_unless(
         self, record: Any, time: str, there: Callable[[Entry], bool]
@@ -227,7 +227,7 @@ def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
 
 def run_identity_of(study: Study, manifest: RunManifest) -> str:
     """Return the key of a run. Needs the study's key or the operator's. Raises RegistryError."""
-    sealed = study.store.get(manifest.run_key)
+    sealed = read_once(study.store, manifest.run_key)
     identity = decrypt(sealed, study.identities(), manifest.run_key).decode("ascii", "replace")
     if recipient_of(identity) != manifest.run_recipient:
         raise BrokenPromise(f"{manifest.run_key}: not the key of the run that the manifest names")
