@@ -26,13 +26,14 @@ from harness.sweep.purchases import CallCounts, CallLimit
 PROVIDER_FAILURES = frozenset(
     f"{Boundary.PROVIDER}:{kind}" for kind in (*RETRIED, "timeout", "quota")
 )
+MALFORMED = f"{Boundary.PROVIDER}:malformed"
 REFUSED_KEY = f"{Boundary.PROVIDER}:auth"
 RATE_LIMIT = f"{Boundary.PROVIDER}:rate_limit"
 RATE_WAIT = f"{Boundary.WORKER}:rate_wait"  # no failure: the cell gave its place back
 KILLED = f"{Boundary.WORKER}:killed"
 PROBE_SECONDS = 60.0
 _OPENS_AFTER = 3  # attempts in a row that got no reply
-_LONGEST_WAIT = 3600.0  # seconds; a provider that asks for more is asked again after an hour
+_LONGEST_WAIT = 3600.0  # seconds; a provider that asks for more is asked again in a minute
 _ROUND = 5.0  # seconds, at least, between two changes of a rate, and of a limit on episodes
 _LOWERED = 0.95  # factor of the rate that a provider was found to allow
 _FASTER = 1.5  # factor of the rate, or of its step, for a round without refusals
@@ -289,6 +290,7 @@ class ProviderGate:
     failure: str = ""  # class of the last failure, if no reply came since
     next_probe: float | None = None  # None while the breaker is closed
     _failed: int = 0  # attempts in a row without a reply
+    _garbled: set[str] = field(default_factory=set)  # episodes of those with malformed ones
     _probe: str = ""  # episode that is at work as the probe
     _at_work: dict[str, tuple[str, str]] = field(default_factory=dict)  # episode → worker, model
     _shares: dict[str, _WorkerShare] = field(default_factory=dict)  # by worker
@@ -319,13 +321,23 @@ class ProviderGate:
         answered = outcome.finished or outcome.replies + outcome.lost > 0
         if answered:
             self._failed, self.failure, self.next_probe = 0, "", None
-        if is_provider_failure(outcome.error_class) and not answered:
-            self._failed += 1
+            self._garbled.clear()
+        elif is_provider_failure(outcome.error_class) or outcome.error_class == MALFORMED:
+            # An episode whose replies are always malformed is no sign of an outage.
+            self._failed += outcome.episode not in self._garbled
+            if outcome.error_class == MALFORMED:
+                self._garbled.add(outcome.episode)
             self.failure, asked = outcome.error_class, now + asked_pause(outcome)
             if self.next_probe is not None:
                 self.next_probe = max(self.next_probe, asked)
             elif self.probe_seconds is not None and self._failed >= _OPENS_AFTER:
                 self.next_probe = max(now + self.probe_seconds, asked)
+
+    def excuses(self, error_class: str) -> bool:
+        """Return True for a failure that counts against no cell: of the provider, or a malformed
+        reply while the provider sends nobody another."""
+        garbled = error_class == MALFORMED and self.next_probe is not None
+        return garbled or is_provider_failure(error_class)
 
     def limit_calls(
         self, worker: str, calls: Mapping[str, CallCounts], now: float
@@ -401,5 +413,6 @@ def is_provider_failure(error_class: str) -> bool:
 
 
 def asked_pause(outcome: LeaseOutcome) -> float:
-    """Return the seconds for which a failed cell waits as its provider asked, at most an hour."""
-    return min(outcome.wait, _LONGEST_WAIT)
+    """Return the seconds for which a failed cell waits as its provider asked; if it asked for more
+    than an hour, a minute."""
+    return outcome.wait if outcome.wait <= _LONGEST_WAIT else PROBE_SECONDS

@@ -33,7 +33,6 @@ from harness.sweep.governor import (
     StatedLimit,
     WaitReason,
     asked_pause,
-    is_provider_failure,
     open_gates,
 )
 from harness.sweep.outbox import StorePause
@@ -449,7 +448,7 @@ class LeaseBook:
             if not model.stopped:
                 logger.warning("model %s is stopped: its key was refused", cell.model)
             model.stopped = True
-        elif not is_provider_failure(error) or self._rules.give_up or outcome.lost:
+        elif not model.provider.excuses(error) or self._rules.give_up or outcome.lost:
             self._failed[cell.episode] += 1
             failures = self._failed[cell.episode]
             logger.info("an attempt failed (%s), number %d of its cell", error, failures)

@@ -110,17 +110,21 @@ async def _unpacked(chunks: AsyncIterable[bytes], encoding: str) -> AsyncIterato
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a response asks its client to wait: ``retry-after-ms`` (OpenAI,
-    Azure) or ``Retry-After``, in seconds or as a date (RFC 9110, 10.2.3); None if it asks for none,
-    or in another form."""
+    Azure) or ``Retry-After``, in seconds or as a date (RFC 9110, 10.2.3), which is compared with
+    the server's own ``Date`` if it sends one; None if it asks for none, or in another form."""
     milliseconds = headers.get("retry-after-ms", "").strip()
     if _SECONDS.fullmatch(milliseconds):
         return float(milliseconds) / 1000
     asked = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(asked):
         return float(asked)
+    until, now = _date(asked), _date(headers.get("date", "")) or datetime.now(UTC)
+    return None if until is None else max(0.0, (until - now).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
     try:
-        date = parsedate_to_datetime(asked)
+        date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (date - datetime.now(UTC)).total_seconds())
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

@@ -74,7 +74,7 @@ def work(
     return leased
 
 
-@pytest.mark.parametrize("kind", ["connection", "overload", "rate_limit", "timeout", "quota"])
+@pytest.mark.parametrize("kind", ["connection", "overload", "rate_limit", "timeout", "malformed"])
 def test_an_outage_of_an_hour_costs_a_probe_a_minute_and_no_cell(kind: str) -> None:
     kept = book("dead", each=10)
 
@@ -283,9 +283,15 @@ def test_a_cell_that_gave_its_place_back_is_the_next() -> None:
     assert kept.lease("w", 1, 1, holding) == (first[1],)
 
 
+def test_an_episode_whose_replies_are_always_malformed_is_given_up() -> None:
+    kept = book("m", each=1)
+    assert len(work(kept, lambda cell, now: failed(cell, "malformed"), 200)) == 3
+    assert kept.progress().exhausted == 1
+
+
 def test_a_cell_waits_as_long_as_the_provider_asks_up_to_an_hour() -> None:
     kept = book("m", each=1)
-    for wait, expected in ((40, 40), (10**8, HOUR)):
+    for wait, expected in ((40, 40), (HOUR, HOUR), (HOUR + 1, 60)):
         (cell,) = kept.lease("w", 1, 0)
         kept.report("w", [replace(failed(cell, "rate_limit", wait), replies=3)], 0)
         assert kept.progress().models[0].reason is WaitReason.PAUSE

@@ -165,6 +165,8 @@ def test_each_form_of_an_asked_pause_is_read_and_no_other() -> None:
         assert asked_wait({"retry-after": text}) == seconds
     assert asked_wait({"retry-after-ms": "2500", "retry-after": "9"}) == 2.5
     assert 3540 <= (asked_wait({"retry-after": in_minutes(60)}) or 0) <= 3600
+    skewed = {"retry-after": in_minutes(51), "date": in_minutes(50)}
+    assert asked_wait(skewed) == 60, "by the clock of the server"
 
 
 def test_an_asked_pause_is_kept_up_to_a_quarter_of_an_hour() -> None:
