@@ -145,6 +145,7 @@ def _read_header(text: bytes) -> dict[str, Any]:
 
 SOCKET_FOLDER = "/model"  # in a sandbox with a socket
 LIMIT_NAMES = frozenset({"time", "memory", "processes", "disk", "output"})
+RESTARTED = "engine restarted"  # class of an attempt that lost its sandbox so
 FLOOD_BYTES = 64 << 20  # printed by a program before it is killed
 
 
@@ -263,7 +264,8 @@ class Sandbox:
         named = "not its programs" if limits is None else ", ".join(limits) or "its programs"
         logger.warning("sandbox %.20s: server %s %s; cause: %s", self.id, broken.kind, doing, named)
         if limits is None:
-            raise AttemptFailed(Boundary.SANDBOX, f"server {broken.kind}", doing) from broken
+            kind = RESTARTED if cause is not None and cause.restarted() else f"server {broken.kind}"
+            raise AttemptFailed(Boundary.SANDBOX, kind, doing) from broken
         self._spent = limits
         return limits
 
@@ -329,6 +331,11 @@ class SandboxProvider(Protocol):
     @property
     def isolates(self) -> bool:
         """True if untrusted code may run here."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why no sandbox can be opened for now; "" if one can."""
         ...
 
     def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:

@@ -19,6 +19,7 @@ from typing import Self
 from harness.errors import Boundary
 from harness.model import Usage
 from harness.models.providers.retry import RETRIED
+from harness.sandboxes.sandbox import RESTARTED
 from harness.spending.budget import PricedModel, Spend, sum_spend
 from harness.sweep.purchases import CallCounts, CallLimit
 
@@ -29,6 +30,7 @@ PROVIDER_FAILURES = frozenset(
 MALFORMED = f"{Boundary.PROVIDER}:malformed"
 REFUSED_KEY = f"{Boundary.PROVIDER}:auth"
 RATE_LIMIT = f"{Boundary.PROVIDER}:rate_limit"
+ENGINE_RESTARTED = f"{Boundary.SANDBOX}:{RESTARTED}"
 RATE_WAIT = f"{Boundary.WORKER}:rate_wait"  # no failure: the cell gave its place back
 KILLED = f"{Boundary.WORKER}:killed"
 PROBE_SECONDS = 60.0
@@ -334,10 +336,10 @@ class ProviderGate:
                 self.next_probe = max(now + self.probe_seconds, asked)
 
     def excuses(self, error_class: str) -> bool:
-        """Return True for a failure that counts against no cell: of the provider, or a malformed
-        reply while the provider sends nobody another."""
+        """Return True for a failure that counts against no cell: of the provider, a malformed reply
+        while the provider sends nobody another, or with an engine that was restarted."""
         garbled = error_class == MALFORMED and self.next_probe is not None
-        return garbled or is_provider_failure(error_class)
+        return garbled or error_class == ENGINE_RESTARTED or is_provider_failure(error_class)
 
     def limit_calls(
         self, worker: str, calls: Mapping[str, CallCounts], now: float

@@ -36,6 +36,7 @@ _SANDBOX = {
         "no memory came free for the sandbox",
         "lower `parallel` or `workers`, or raise `sandbox: {memory_gb: …}`",
     ),
+    "engine restarted": ("its engine was started again", "nothing: the sweep goes on"),
     "server": (
         "the sandbox was lost, and not by its programs",
         "see the engine and the memory of that machine",

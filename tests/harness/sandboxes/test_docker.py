@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from docker.errors import DockerException
 
 from generators.task import Limits
 from harness.errors import AttemptFailed, HarnessError
@@ -224,6 +226,64 @@ def test_close_leaves_no_container() -> None:
     assert containers("dosimeter.run=to-be-closed") == []
     with pytest.raises(AttemptFailed, match="closed"):
         provider.open([], LIMITS)
+
+
+class Engine:
+    """What the provider has of an engine that can be away. A container that it does not create
+    fails at once, as with one that is about to end."""
+
+    def __init__(self, provider: DockerSandboxes, patch: pytest.MonkeyPatch) -> None:
+        self.away, self.refused = 0, 0  # so often it does not answer; so many it does not create
+        self._connect, self._create = docker.connect, provider._create_unique
+        patch.setattr(docker, "_ENDING_SECONDS", 1.5)
+        patch.setattr(docker, "connect", self.connect)
+        patch.setattr(provider, "_create_unique", self.create)
+
+    def connect(self, timeout: int = 120) -> docker.APIClient:
+        if self.refused <= 0 < self.away:
+            self.away -= 1
+            raise HarnessError("no Docker engine answers")
+        return self._connect(timeout)
+
+    def create(self, *recipe: Any) -> str:
+        self.refused -= 1
+        if self.refused >= 0:
+            raise DockerException("it is shutting down")
+        return self._create(*recipe)
+
+
+def test_an_engine_that_is_restarted_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = DockerSandboxes(ensure_image().tag)
+    engine = Engine(provider, monkeypatch)
+    try:
+        engine.refused, engine.away = 1, 2
+        with provider.open([], LIMITS) as box:
+            assert engine.away == 0
+            provider._client.kill(box.id)
+            engine.away = 2
+            with pytest.raises(AttemptFailed, match="engine restarted"):
+                box.run(["true"], 10)
+        assert provider.trouble == ""
+    finally:
+        provider.close()
+
+
+def test_without_containers_a_worker_leases_nothing_until_one_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider = DockerSandboxes(ensure_image().tag)
+    engine = Engine(provider, monkeypatch)
+    try:
+        engine.refused = 4
+        for _ in range(3):
+            assert provider.trouble == ""
+            with pytest.raises(AttemptFailed, match="not created: it is shutting down"):
+                provider.open([], LIMITS)
+        assert provider.trouble == "it is shutting down"
+        wait_until(lambda: not provider.trouble)
+        assert engine.refused < 0, "it is tried without an episode"
+    finally:
+        provider.close()
 
 
 OWNER = """
