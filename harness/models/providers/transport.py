@@ -67,7 +67,9 @@ def _tls() -> ssl.SSLContext:
 def keeping_client(seconds: float) -> httpx2.AsyncClient:
     """Return an HTTP client that keeps each response in RECEIVED before it is parsed. ``seconds``
     limits connecting and each read. A request raises ProviderError for what is no reply, and for
-    more than MOST_BYTES."""
+    more than MOST_BYTES. It has a connection of its own: a server or proxy that sends a reply twice
+    would answer the next request on that connection with it, and no protocol echoes a request's id.
+    """
     import httpx2
 
     async def keep(response: httpx2.Response) -> None:
@@ -91,7 +93,7 @@ def keeping_client(seconds: float) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         event_hooks={"response": [keep]},
         headers={"Accept-Encoding": "gzip"},
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         timeout=httpx2.Timeout(seconds),
         verify=_tls(),
     )

@@ -10,10 +10,11 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -136,6 +137,33 @@ def dripping(pause: float, head: bytes) -> Iterator[str]:
         stop.set()
         listener.close()
         thread.join()
+
+
+class Repeating(BaseHTTPRequestHandler):
+    """Sends each reply twice, and keeps its connections."""
+
+    protocol_version = "HTTP/1.1"
+    asked = 0
+
+    def do_POST(self) -> None:
+        Repeating.asked += 1
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps(completion(f"reply {Repeating.asked}").body).encode()
+        for _ in range(2):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+
+def test_a_reply_that_is_sent_twice_answers_one_request() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Repeating)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with closing(build(OpenAIModel, f"http://127.0.0.1:{server.server_port}")) as model:
+        texts = [model.respond(REQUEST).message.text for _ in range(3)]
+    assert texts == ["reply 1", "reply 2", "reply 3"]
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.mark.parametrize("cls", CLASSES)
