@@ -18,6 +18,7 @@ _MOST_READ = 50  # attempts of one model
 # Class of a provider's failure: its reason, and the remedy.
 _PROVIDER = {
     "connection": ("nothing answers", "is the server running, and is `base_url` right?"),
+    "tls": ("no TLS connection", "is `base_url` right? SSL_CERT_FILE names further authorities"),
     "quota": ("the account's quota is used up", "raise it at the provider; a sweep waits for it"),
     "rate_limit": ("too many requests", "nothing, or state `sweep: {requests_per_minute: …}`"),
     "overload": ("the server is overloaded or fails (5xx)", "nothing: a sweep waits for it"),

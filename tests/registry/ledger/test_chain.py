@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -59,6 +59,19 @@ def test_append_returns_what_is_read_back() -> None:
     entry = ledger.append(ReportIssued(0, "p", "t", "r", ("a", "b")), NOW)
     assert ledger.entries() == (entry,)
     assert entry.record.deviations == ("a", "b")
+
+
+class LateStore(MemoryStore):
+    """Lists nothing yet of what it has."""
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        return iter(())
+
+
+def test_a_record_is_found_before_the_store_lists_it() -> None:
+    store = LateStore()
+    entry = signed_ledger(store).append(_release(1), NOW)
+    assert signed_ledger(store).entries() == (entry,)
 
 
 def test_racing_writers_each_get_a_number() -> None:

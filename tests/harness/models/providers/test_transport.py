@@ -139,6 +139,11 @@ def dripping(pause: float, head: bytes) -> Iterator[str]:
         thread.join()
 
 
+def test_a_connection_that_is_not_secure_is_a_class_of_its_own() -> None:
+    with any_server() as url:
+        assert fail(OpenAIModel, url.replace("http:", "https:"), retries=0)[0] == "tls"
+
+
 class Repeating(BaseHTTPRequestHandler):
     """Sends each reply twice, and keeps its connections."""
 
