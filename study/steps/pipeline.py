@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from registry.errors import BrokenPromise, MissingKey
 from registry.provenance import utc_now
 from study.catalogue import contributions
 from study.steps.register.draw import draw_seeds, is_drawn
@@ -117,7 +118,10 @@ def report(
     study: Study, through: int | None = None, watch: Watch = lambda what, done, of: None
 ) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
-    return report_study(study, through, utc_now(), watch)
+    try:
+        return report_study(study, through, utc_now(), watch)
+    except MissingKey as gone:  # of what the ledger promises
+        raise BrokenPromise(f"{gone}: see `dosimeter verify`") from gone
 
 
 def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
