@@ -90,8 +90,7 @@ def connect(timeout: int = 120) -> APIClient:
 
 def image_digest(tag: str, client: APIClient | None = None) -> str:
     """The digest of the image that a tag names now. Raises HarnessError if there is none."""
-    digest = find_image(client or connect(), tag)
-    if digest is None:
+    if (digest := find_image(client or connect(), tag)) is None:
         raise HarnessError(f"no sandbox image {tag}: `make image` builds it (about a minute)")
     return digest
 
@@ -619,8 +618,7 @@ def _remove_all(client: APIClient, label: str, timeout: float = 30.0) -> None:
     begun = time.monotonic()
     while time.monotonic() - begun < timeout:
         with suppress(*_ENGINE_ERRORS):
-            left = client.containers(all=True, filters={"label": label})
-            if not left:
+            if not (left := client.containers(all=True, filters={"label": label})):
                 return
             if time.monotonic() - begun > 1.0:
                 for container in left:

@@ -122,8 +122,7 @@ class ServerConnection:
         """Return exactly ``count`` bytes as they come."""
         parts: list[bytes] = []
         while count:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if (left := deadline - time.monotonic()) <= 0:
                 raise ServerLost("silent")
             self._link.settimeout(left)
             parts.append(self._link.recv(min(count, 1 << 20)))
@@ -321,28 +320,22 @@ class SandboxProvider(Protocol):
     @property
     def image(self) -> str:
         """Digest of the image, or "none"."""
-        ...
 
     @property
     def libraries(self) -> tuple[tuple[str, str], ...]:
         """Name and version of Python and of the libraries found there."""
-        ...
 
     @property
     def isolates(self) -> bool:
         """True if untrusted code may run here."""
-        ...
 
     @property
     def trouble(self) -> str:
         """Why no sandbox can be opened for now; "" if one can."""
-        ...
 
     def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
         """A fresh sandbox with the assets in its work folder, and with ``model_socket`` a folder
         for the socket of a model proxy. Raises AttemptFailed."""
-        ...
 
     def close(self) -> None:
         """Stop the pool and remove every container of it."""
-        ...

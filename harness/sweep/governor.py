@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from enum import StrEnum
 from typing import Self
@@ -93,14 +93,8 @@ class Consumption:
         )
 
     def __add__(self, other: Consumption) -> Consumption:
-        return Consumption(
-            replies=self.replies + other.replies,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            uncounted=self.uncounted + other.uncounted,
-            usd=self.usd + other.usd,
-            unpriced=self.unpriced + other.unpriced,
-        )
+        names = (field.name for field in fields(self))
+        return Consumption(**{n: getattr(self, n) + getattr(other, n) for n in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +267,7 @@ class _WorkerShare:
 
     def report(self, waited: float, now: float) -> None:
         """Record for how long the calls waited since the last report."""
-        seconds = now - self.reported
-        if seconds > 0:
+        if (seconds := now - self.reported) > 0:
             self.busy = max(0.0, self.worked - waited) / seconds
         self.worked, self.reported = 0.0, now
 
@@ -320,8 +313,7 @@ class ProviderGate:
 
     def record(self, outcome: LeaseOutcome, now: float) -> None:
         """Draw the conclusions from an outcome, before its lease ends."""
-        answered = outcome.finished or outcome.replies + outcome.lost > 0
-        if answered:
+        if outcome.finished or outcome.replies + outcome.lost > 0:
             self._failed, self.failure, self.next_probe = 0, "", None
             self._garbled.clear()
         elif is_provider_failure(outcome.error_class) or outcome.error_class == MALFORMED:
@@ -376,8 +368,7 @@ class ProviderGate:
 
     def _share(self, worker: str, now: float) -> _WorkerShare:
         """Return the share of a worker, counted until now."""
-        share = self._shares.get(worker)
-        if share is None:
+        if (share := self._shares.get(worker)) is None:
             share = self._shares[worker] = _WorkerShare(counted=now, reported=now)
         share.count(now)
         return share

@@ -329,10 +329,9 @@ class LeaseBook:
         with the fewest at work, in turn."""
         for name in sorted(self._models, key=self._turn):
             model = self._models[name]
-            if not model.stopped and model.provider.admits(now):
-                episode = self._next_of(model)
-                if episode is not None:
-                    return episode
+            ready = not model.stopped and model.provider.admits(now)
+            if ready and (episode := self._next_of(model)) is not None:
+                return episode
         return None
 
     def _turn(self, name: str) -> tuple[int, int]:
@@ -359,8 +358,7 @@ class LeaseBook:
             episode = model.ready.popleft()
             if self._is_waiting(episode):
                 return episode
-        number = self._done.find(0, model.first, model.stop)
-        if number < 0:
+        if (number := self._done.find(0, model.first, model.stop)) < 0:
             model.first = model.stop
             return None
         model.first = number + 1
@@ -466,8 +464,7 @@ class LeaseBook:
     def _recall(self, now: float) -> None:
         """Queue again the failed cells after their pause."""
         while self._later and self._later[0][0] <= now:
-            episode = heapq.heappop(self._later)[1]
-            if episode in self._cells:
+            if (episode := heapq.heappop(self._later)[1]) in self._cells:
                 self._models[self._cells[episode].model].ready.append(episode)
 
 

@@ -80,16 +80,12 @@ class Ledger:
         self._verified: tuple[Entry, ...] = ()
         self._held = False
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Within this context, questions are answered without requests: by the records that were
-        there at its beginning and those appended here. Raises BrokenPromise."""
-        self._read()
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
+    def held(self) -> Ledger:
+        """Return a ledger that answers without requests: by the records that are there now, and
+        those appended through it. Raises BrokenPromise."""
+        ledger = Ledger(self.store, self._signer)
+        ledger._verified, ledger._held = self._read(), True
+        return ledger
 
     def append(self, record: Any, time: str) -> Entry:
         """Add a record, of one of ``records.KINDS``. Raises RegistryError for what is no record or

@@ -74,11 +74,9 @@ class S3Store:
         options = dict(parse_qsl(parts.query))
         if unknown := sorted(set(options) - {"endpoint", "region"}):
             raise StoreError(f"s3://{parts.netloc}: unknown option {unknown[0]!r}: write {_FORM}")
-        endpoint = options.get("endpoint", "")
-        if endpoint:
+        if endpoint := options.get("endpoint", ""):
             _check_endpoint(endpoint, parts.netloc)
-        prefix = parts.path.strip("/")
-        if prefix:
+        if prefix := parts.path.strip("/"):
             check_key(prefix)
         return cls(parts.netloc, prefix, endpoint, options.get("region", ""))
 

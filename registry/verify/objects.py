@@ -133,8 +133,7 @@ class _Episodes:
         """Add an object; ``digests`` has "" if it is stored, and those that inventories give."""
         if not key.startswith(RUN_FOLDERS):
             return
-        stem = key[: key.rfind("/") + 65]
-        if stem != self.stem:
+        if (stem := key[: key.rfind("/") + 65]) != self.stem:
             self.end()
             self.stem = stem
         if digests - {""}:

@@ -101,8 +101,7 @@ def sweep(
     steps: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    with study.ledger.held():
-        return sweep_wave(study, request, watch, utc_now, steps)
+    return sweep_wave(study.at_once(), request, watch, utc_now, steps)
 
 
 def publish(

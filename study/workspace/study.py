@@ -90,6 +90,10 @@ class Study:
             )
         return read_identities(self.key_file)
 
+    def at_once(self) -> Study:
+        """Return the study with a ledger that is read now and not again."""
+        return replace(self, ledger=self.ledger.held())
+
     def announcement(self) -> Announcement | None:
         """Return the ledger's first record; None before the draw."""
         for entry in self.ledger.entries()[:1]:
@@ -153,8 +157,7 @@ class Study:
 
     def sealed_set(self) -> SealedSet:
         """Return the record of the draw. Raises StudyError if nothing was drawn."""
-        entry = self.ledger.last("sealed-set")
-        if entry is None:
+        if (entry := self.ledger.last("sealed-set")) is None:
             raise StudyError(f"{self.folder}: nothing is drawn yet; run `dosimeter register` first")
         sealed: SealedSet = entry.record
         return sealed

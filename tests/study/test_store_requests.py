@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
-import botocore.httpsession
 import pytest
+from botocore.httpsession import URLLib3Session
 
 from harness.models.scripted import HonestAgent
 from harness.storage import finished_names, instances_key
@@ -14,7 +15,7 @@ from harness.sweep.epochs import HeartbeatSender, WorkerClaims
 from harness.sweep.run_cell import run_cell
 from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.workbench import RunContext, Workbench
-from registry.ledger.chain import COPY, Ledger, inspect_chain
+from registry.ledger.chain import COPY, Ledger
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from registry.stores import open_store
@@ -22,38 +23,13 @@ from study.steps import pipeline
 from study.steps.sweep import sweep as sweeping
 from study.steps.sweep.command import note_early
 from study.steps.sweep.sweep import SweepRequest
-from study.workspace.study import Study
 from tests.study.conftest import TINY, make_study
 
 pytestmark = pytest.mark.s3
-MOST = 25
+MOST, WAVES = 25, 30
 
 
-@pytest.fixture(scope="module")
-def after_many_waves(moto: Any, tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """A registered study whose ledger has the records of 29 further waves."""
-    store = f"store: {moto.uri('many-waves')}\n"
-    study = make_study(tmp_path_factory.mktemp("many") / "study", TINY + store)
-    for wave in range(1, 30):
-        study.ledger.append(WaveClosed(wave, "sha256:" + "0" * 64, 0, 0, 0, ""), utc_now())
-    return study
-
-
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The requests to S3 from here on."""
-    sent: list[str] = []
-    send = botocore.httpsession.URLLib3Session.send
-
-    def count(session: Any, request: Any) -> Any:
-        sent.append(f"{request.method} {request.url}")
-        return send(session, request)
-
-    monkeypatch.setattr(botocore.httpsession.URLLib3Session, "send", count)
-    return sent
-
-
-def reply_once(study: Study, request: SweepRequest, context: RunContext, *_: Any) -> None:
+def ask_a_model(study: object, request: object, context: RunContext, *_: object) -> None:
     """Do what driver, coordinator and a worker do until a model is asked."""
     epochs = context.epochs
     beats = HeartbeatSender(epochs, epochs.open(), lambda: None)
@@ -71,40 +47,36 @@ def reply_once(study: Study, request: SweepRequest, context: RunContext, *_: Any
         beats.close()
 
 
-def test_a_sweep_asks_its_store_little_before_the_first_reply(
-    after_many_waves: Study, requests: list[str], monkeypatch: pytest.MonkeyPatch
+def test_few_requests_come_before_the_first_reply(
+    moto: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted = []
+    made = make_study(tmp_path / "study", f"{TINY}store: {moto.uri('many-waves')}\n")
+    for wave in range(1, WAVES):
+        made.ledger.append(WaveClosed(wave, "sha256:" + "0" * 64, 0, 0, 0, ""), utc_now())
+    sent: list[str] = []
+    send = URLLib3Session.send
+
+    def count(session: Any, request: Any) -> Any:
+        sent.append(f"{request.method} {request.url}")
+        return send(session, request)
 
     def respond(*_: Any) -> Any:
-        counted.append(len(requests))
+        assert len(sent) <= MOST, "\n".join(sent)
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(URLLib3Session, "send", count)
+    ledger = Ledger(made.store)
+    assert ledger.entries() == made.ledger.entries()
+    assert ledger.entries() is not None
+    assert len(sent) == 5, "the copy, its last record, and each time the record that may follow"
+    for altered in (b"", b"not a record\n", made.store.get(COPY).replace(b"wave", b"wove")):
+        made.store.replace(COPY, altered)
+        assert Ledger(made.store).entries() == ledger.entries()
+    made.ledger.append(WaveClosed(WAVES, "sha256:" + "0" * 64, 0, 0, 0, ""), utc_now())
+    sent.clear()
     monkeypatch.setattr(HonestAgent, "respond", respond)
-    monkeypatch.setattr(sweeping, "_run_owed", reply_once)
-    study = pipeline.open_study(after_many_waves.folder)
+    monkeypatch.setattr(sweeping, "_run_owed", ask_a_model)
+    study = pipeline.open_study(made.folder)
     note_early(study, 0)
     with pytest.raises(KeyboardInterrupt):
         pipeline.sweep(study, SweepRequest(0, allow_dirty=True), lambda progress: None)
-    assert counted[0] <= MOST, "\n".join(requests)
-
-
-def test_a_process_reads_the_copy_and_what_came_after_it(
-    after_many_waves: Study, requests: list[str]
-) -> None:
-    ledger = Ledger(after_many_waves.store)
-    entries = ledger.entries()
-    assert len(requests) == 3
-    assert ledger.entries() == entries
-    assert len(requests) == 4, "each later question asks for the next record alone"
-
-
-@pytest.mark.parametrize("altered", [b"", b"not a record\n", None])
-def test_a_copy_that_is_not_the_ledgers_is_left_alone(
-    after_many_waves: Study, altered: bytes | None
-) -> None:
-    store, entries = after_many_waves.store, inspect_chain(after_many_waves.store)[0]
-    copied = store.get(COPY)
-    store.replace(COPY, copied.replace(b"wave", b"wove") if altered is None else altered)
-    assert Ledger(store).entries() == entries
-    store.replace(COPY, copied)

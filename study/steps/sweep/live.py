@@ -171,8 +171,7 @@ def duration_words(seconds: float) -> str:
     """Return a duration in words, to two or three digits."""
     if seconds < 100:
         return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
+    if (minutes := round(seconds / 60)) < 100:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours / 24:.1f} days"

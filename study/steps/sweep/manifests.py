@@ -54,8 +54,7 @@ def begin_wave(
     registered = registration_of(study)
     provenance = read_provenance(CHECKOUT, image.digest)
     check_tree(provenance, request.allow_dirty)
-    begun = manifest_of(study.ledger, request.wave)
-    if begun is None:
+    if (begun := manifest_of(study.ledger, request.wave)) is None:
         _check_names(study, request.wave)
     if begun is None or provenance.dirty or begun.provenance != provenance:
         check_grading(study, registered)

@@ -91,8 +91,7 @@ def follow_sweep(
 def _at_work(study: Study, wave: int) -> tuple[Epochs, int, Process]:
     """Return the epochs of a wave's run, the number of the last one, and its process. Raises
     StudyError if that has ended."""
-    manifest = manifest_of(study.ledger, wave)
-    if manifest is not None:
+    if (manifest := manifest_of(study.ledger, wave)) is not None:
         identity = run_identity_of(study, manifest)
         readers = (*study.readers(), manifest.run_recipient)
         epochs = Epochs(study.store, manifest.run_recipient, readers, (identity,))

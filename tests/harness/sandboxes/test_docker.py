@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -229,19 +230,18 @@ def test_close_leaves_no_container() -> None:
 
 
 class Engine:
-    """What the provider has of an engine that can be away. A container that it does not create
-    fails at once, as with one that is about to end."""
+    """An engine that is away so often, and creates nothing so often before that."""
 
     def __init__(self, provider: DockerSandboxes, patch: pytest.MonkeyPatch) -> None:
-        self.away, self.refused = 0, 0  # so often it does not answer; so many it does not create
+        self.away, self.refused = 0, 0
         self._connect, self._create = docker.connect, provider._create_unique
         patch.setattr(docker, "_ENDING_SECONDS", 1.5)
         patch.setattr(docker, "connect", self.connect)
         patch.setattr(provider, "_create_unique", self.create)
 
     def connect(self, timeout: int = 120) -> docker.APIClient:
-        if self.refused <= 0 < self.away:
-            self.away -= 1
+        self.away -= self.refused <= 0
+        if self.refused <= 0 <= self.away:
             raise HarnessError("no Docker engine answers")
         return self._connect(timeout)
 
@@ -252,38 +252,24 @@ class Engine:
         return self._create(*recipe)
 
 
-def test_an_engine_that_is_restarted_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = DockerSandboxes(ensure_image().tag)
     engine = Engine(provider, monkeypatch)
-    try:
+    with closing(provider):
         engine.refused, engine.away = 1, 2
         with provider.open([], LIMITS) as box:
-            assert engine.away == 0
+            assert engine.away < 0, "it was restarted"
             provider._client.kill(box.id)
             engine.away = 2
             with pytest.raises(AttemptFailed, match="engine restarted"):
                 box.run(["true"], 10)
-        assert provider.trouble == ""
-    finally:
-        provider.close()
-
-
-def test_without_containers_a_worker_leases_nothing_until_one_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    provider = DockerSandboxes(ensure_image().tag)
-    engine = Engine(provider, monkeypatch)
-    try:
         engine.refused = 4
         for _ in range(3):
             assert provider.trouble == ""
             with pytest.raises(AttemptFailed, match="not created: it is shutting down"):
                 provider.open([], LIMITS)
-        assert provider.trouble == "it is shutting down"
-        wait_until(lambda: not provider.trouble)
-        assert engine.refused < 0, "it is tried without an episode"
-    finally:
-        provider.close()
+        assert provider.trouble == "it is shutting down", "no cell is leased"
+        wait_until(lambda: not provider.trouble)  # one is tried without an episode
 
 
 OWNER = """

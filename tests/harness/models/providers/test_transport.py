@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -144,31 +143,16 @@ def test_a_connection_that_is_not_secure_is_a_class_of_its_own() -> None:
         assert fail(OpenAIModel, url.replace("http:", "https:"), retries=0)[0] == "tls"
 
 
-class Repeating(BaseHTTPRequestHandler):
-    """Sends each reply twice, and keeps its connections."""
-
-    protocol_version = "HTTP/1.1"
-    asked = 0
-
-    def do_POST(self) -> None:
-        Repeating.asked += 1
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = json.dumps(completion(f"reply {Repeating.asked}").body).encode()
-        for _ in range(2):
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-
 def test_a_reply_that_is_sent_twice_answers_one_request() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Repeating)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with closing(build(OpenAIModel, f"http://127.0.0.1:{server.server_port}")) as model:
+    asked: list[object] = []
+
+    def answer(request: object) -> Answer:
+        asked.append(request)
+        return replace(completion(f"reply {len(asked)}"), times=2)
+
+    with serve(always=answer) as served, closing(build(OpenAIModel, served.url)) as model:
         texts = [model.respond(REQUEST).message.text for _ in range(3)]
     assert texts == ["reply 1", "reply 2", "reply 3"]
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.mark.parametrize("cls", CLASSES)
