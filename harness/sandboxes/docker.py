@@ -60,7 +60,7 @@ _FIRST_UID, _FIRST_UID_REMAPPED = 200_000, 10_000  # an engine that remaps uids 
 _SECCOMP = Path(server.__file__).with_name("recipe") / "seccomp.json"
 _REMOVING = 20  # seconds until the engine is not waited for
 _RESTART_SECONDS = 120.0  # for which an engine that does not answer is waited for
-_ENDING_SECONDS = 12.0  # in which an engine that was told to end has ended, after its containers
+_ENDING_SECONDS = 12.0  # in which an engine ends, after its containers
 _FAILURES = 3  # containers in a row that did not start, after which no more cells are leased
 _ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
 # A runtime with a kernel of its own (gVisor) runs it within the container's limits, and survives

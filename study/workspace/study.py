@@ -193,7 +193,7 @@ class Study:
         signers = {entry.signer for entry in self.ledger.entries()[:1]}
         keys = replace(self.keys(), trusted=signers)
         key = drawn_key(self.sealed_set().root)
-        return INSTANCES_CODEC.decode(keys.open(key, read_once(self.store, key)), key)
+        return INSTANCES_CODEC.decode(keys.open(key, read_once(self.store, key)), key)  # type: ignore[arg-type]  # no protocol has a hash
 
 
 @lru_cache(maxsize=2)

@@ -32,11 +32,11 @@ _SILENT_SECONDS = 60.0
 
 def ask_sweep(study: Study, wave: int, asked: Literal["go", "pause", "stop"]) -> Process:
     """Ask the sweep of a wave to do something, and return its process. Raises StudyError if no
-    sweep of it is at work, or it was told to stop; RegistryError."""
+    sweep of it is at work, or it was asked to stop; RegistryError."""
     epochs, number, driver = _at_work(study, wave)
     if epochs.asked(number) is SweepOrder.STOP and asked != "stop":
         raise StudyError(
-            f"the sweep of wave {wave} on {driver.host} was told to stop, and ends: `dosimeter "
+            f"the sweep of wave {wave} on {driver.host} was asked to stop, and ends: `dosimeter "
             f"sweep --wave {wave}` continues it then"
         )
     epochs.ask(number, SweepOrder(asked))
@@ -49,7 +49,7 @@ def sweep_state(study: Study, wave: int) -> str:
         epochs, number, driver = _at_work(study, wave)
     except StudyError:
         return ""
-    words = {SweepOrder.GO: "at work", SweepOrder.PAUSE: "paused", SweepOrder.STOP: "told to stop"}
+    words = {SweepOrder.GO: "at work", SweepOrder.PAUSE: "paused", SweepOrder.STOP: "asked to stop"}
     return f"{words[epochs.asked(number)]} on {driver.host}"
 
 

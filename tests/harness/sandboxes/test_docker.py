@@ -83,8 +83,7 @@ for name in ('fd/0', 'fd/1', 'mem', 'environ', 'root/etc/passwd'):
 def test_memory_that_outlives_its_program_leaves_the_server_its_own(box: Sandbox) -> None:
     """Full folders in memory stay; a program that takes all its memory beside them is killed, and
     the server is not."""
-    fill = cases(__file__, "fill")
-    assert {"memory", "disk"} <= set(run(box, fill, 60).limits)
+    assert {"memory", "disk"} <= set(run(box, cases(__file__, "fill"), 60).limits)
     assert box.run(["echo", "1"], 10).output == b"1\n"
 
 
@@ -101,8 +100,7 @@ for top, folders, _ in os.walk('/'):
         pass
 print(sorted(writable))
 """
-    result = run(box, source, 30)
-    assert set(eval(result.output)) <= {"/work", "/tmp", "/dev/shm", "/dev/mqueue"}
+    assert set(eval(run(box, source, 30).output)) <= {"/work", "/tmp", "/dev/shm", "/dev/mqueue"}
 
 
 def test_programs_have_no_privileges(box: Sandbox) -> None:
@@ -183,8 +181,7 @@ def test_the_filter_refuses_what_no_task_needs(box: Sandbox) -> None:
 
 def test_programs_reach_each_other_within_the_sandbox(box: Sandbox) -> None:
     """By loopback and by Unix sockets, and threads and processes work."""
-    source = cases(__file__, "source")
-    assert run(box, source, 30).output == b"heard\nheard\n3\n"
+    assert run(box, cases(__file__, "source"), 30).output == b"heard\nheard\n3\n"
 
 
 def test_nothing_is_written_through_to_the_engines_log(box: Sandbox) -> None:

@@ -322,8 +322,7 @@ def test_a_failure_after_replies_opens_no_breaker() -> None:
 def test_an_attempt_that_lost_paid_turns_counts() -> None:
     """As one of an agent server, which begins anew."""
     kept = book("m", each=1)
-    leased = work(kept, lambda cell, now: replace(failed(cell, "connection"), lost=2), 200)
-    assert len(leased) == 3
+    assert len(work(kept, lambda cell, now: replace(failed(cell, "connection"), lost=2), 200)) == 3
     assert kept.progress().exhausted == 1
 
 
@@ -331,8 +330,7 @@ def test_to_give_up_failures_of_the_provider_count() -> None:
     owed = ListedCells(cells("dead", "revoked", each=4))
     kept = LeaseBook(owed, bytes(8), LeaseRules(60.0, max_failures=3, give_up=True))
     kinds = {"dead": "connection", "revoked": "auth"}
-    leased = work(kept, lambda cell, now: failed(cell, kinds[cell.model]), 200)
-    assert len(leased) == 3 * 8
+    assert len(work(kept, lambda cell, now: failed(cell, kinds[cell.model]), 200)) == 3 * 8
     assert kept.progress().exhausted == 8
     assert kept.over()
 

@@ -23,8 +23,7 @@ pytestmark = pytest.mark.s3
 
 def test_s3_uris_hold_no_secret_and_are_checked() -> None:
     uri = "s3://bucket/a/b?endpoint=http://127.0.0.1:9000&region=eu-west-1"
-    store = S3Store.from_uri(uri)
-    assert store.uri == uri
+    assert S3Store.from_uri(uri).uri == uri
     assert S3Store.from_uri("s3://bucket").uri == "s3://bucket"
     for bad in (
         "s3://",
@@ -189,8 +188,7 @@ def test_a_put_whose_answer_was_lost_knows_its_own_object(troubled: S3Store) -> 
 
 
 def test_a_retry_that_meets_another_writers_object_loses(troubled: S3Store, moto: Any) -> None:
-    other = S3Store(moto.bucket, "troubled", moto.endpoint, "us-east-1")
-    assert other.put("theirs", b"same")
+    assert S3Store(moto.bucket, "troubled", moto.endpoint, "us-east-1").put("theirs", b"same")
     Troublesome.troubles = ["lost"]
     assert not troubled.put("theirs", b"same")
 

@@ -263,13 +263,13 @@ def test_what_a_wave_lacks_without_a_control_is_noted_when_it_is_opened(
     assert result.stderr.splitlines() == [f"note: {note} (docs/waves.md)" for note in notes]
 
 
-def test_a_sweep_that_was_told_to_stop_does_not_resume_and_status_shows_it(tmp_path: Path) -> None:
+def test_a_sweep_that_was_asked_to_stop_does_not_resume_and_status_shows_it(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", TINY)
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, SweepRequest(0, allow_dirty=True), image, utc_now)
     context_of(study, manifest, image, 1).epochs.open()
-    for asked, shown in (("pause", "paused"), ("go", "at work"), ("stop", "told to stop")):
+    for asked, shown in (("pause", "paused"), ("go", "at work"), ("stop", "asked to stop")):
         ask_sweep(study, 0, asked)  # type: ignore[arg-type]  # its words
         assert f"; {shown} on {socket.gethostname()}" in str(pipeline.status(study))
-    with pytest.raises(StudyError, match="was told to stop, and ends: `dosimeter sweep --wave 0`"):
+    with pytest.raises(StudyError, match="was asked to stop, and ends: `dosimeter sweep --wave 0`"):
         ask_sweep(study, 0, "go")
