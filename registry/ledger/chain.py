@@ -78,13 +78,15 @@ class Ledger:
         self.store = store
         self._signer = signer
         self._verified: tuple[Entry, ...] = ()
-        self._held = False
+        self._held: tuple[Entry, ...] | None = None  # what questions are answered by
+        self._grows = True
 
-    def held(self) -> Ledger:
-        """Return a ledger that answers without requests: by the records that are there now, and
-        those appended through it. Raises BrokenPromise."""
+    def held(self, grows: bool = True) -> Ledger:
+        """Return a ledger that answers without requests: by the records that are there now and, if
+        it ``grows``, those appended through it. Raises BrokenPromise."""
         ledger = Ledger(self.store, self._signer)
-        ledger._verified, ledger._held = self._read(), True
+        ledger._held = ledger._verified = self._read()
+        ledger._grows = grows
         return ledger
 
     def append(self, record: Any, time: str) -> Entry:
@@ -122,6 +124,8 @@ class Ledger:
             entry, data = _seal_entry(unsigned, signer)
             if self.store.put(record_key(entry.sequence), data):
                 self._verified = (*entries, entry)
+                if self._held is not None and self._grows:
+                    self._held = self._verified
                 self._copy()
                 return entry, True
             entries = self._read()  # another writer was first
@@ -134,7 +138,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """All records, first first. Raises BrokenPromise that names the first record that does not
         hold, with the digest expected and the digest found."""
-        return self._verified if self._held else self._read()
+        return self._read() if self._held is None else self._held
 
     def _read(self) -> tuple[Entry, ...]:
         entries = list(self._verified or self._read_copy())

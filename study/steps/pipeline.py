@@ -7,6 +7,7 @@ done already changes nothing and says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +102,7 @@ def sweep(
     steps: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    return sweep_wave(study.at_once(), request, watch, utc_now, steps)
+    return sweep_wave(replace(study, ledger=study.ledger.held()), request, watch, utc_now, steps)
 
 
 def publish(

@@ -155,7 +155,7 @@ class WaveSnapshot:
 def take_snapshot(study: Study, watch: Watch = lambda what, done, of: None) -> StudySnapshot:
     """Read the ledger of a study, once; the rest follows on demand. ``watch`` gets the progress of
     what may take long then. Raises BrokenPromise."""
-    ledger = study.ledger.held()
+    ledger = study.ledger.held(grows=False)
     logger.info("ledger: %d records", len(ledger.entries()))
     return StudySnapshot(study.folder, study.protocol, study.store, ledger, watch)
 

@@ -90,10 +90,6 @@ class Study:
             )
         return read_identities(self.key_file)
 
-    def at_once(self) -> Study:
-        """Return the study with a ledger that is read now and not again."""
-        return replace(self, ledger=self.ledger.held())
-
     def announcement(self) -> Announcement | None:
         """Return the ledger's first record; None before the draw."""
         for entry in self.ledger.entries()[:1]:
