@@ -75,7 +75,7 @@ class NoSandbox(Sandbox):
 
 class NoSandboxes:
     image = "none"
-    isolates = False
+    isolates, trouble = False, ""
     libraries: tuple[tuple[str, str], ...] = ()
 
     def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:

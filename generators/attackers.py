@@ -83,11 +83,9 @@ class Attackable(Protocol):
 
     def attackers(self) -> tuple[Attacker, ...]:
         """The shortcuts that must not pay."""
-        ...
 
     def noisy_solvers(self) -> tuple[NoisySolver, ...]:
         """Four solvers of falling skill, the most able first, or none."""
-        ...
 
 
 def seen_files(assets: tuple[Asset, ...], access: Access) -> dict[str, bytes]:

@@ -85,7 +85,6 @@ class Streams(Protocol):
 
     def at(self, purpose: str, index: int = 0, attempt: int = 0) -> Stream:
         """The stream of a purpose, the number of an object, and an attempt."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

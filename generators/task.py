@@ -199,39 +199,31 @@ class Family(Protocol):
     @property
     def name(self) -> str:
         """The name, in small letters, digits and underscores."""
-        ...
 
     @property
     def version(self) -> str:
         """The version; a published one never changes a byte."""
-        ...
 
     @property
     def summary(self) -> str:
         """One line for people."""
-        ...
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
         """Return the parameters of a difficulty. Raises GeneratorError for an unknown one."""
-        ...
 
     def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
         """The instance of this seed: same seed, same bytes, on every machine."""
-        ...
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
         """The answer block that scores full marks."""
-        ...
 
     def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
         """Answers that open no input file, by name: at least ``empty``, ``everything``
         and ``prior``. Of the instance they may use only its spec."""
-        ...
 
     def solver(self) -> str:
         """Source of a Python program that reads the input files in the current folder and
         writes ``answer.json`` there, with nothing but the sandbox's libraries."""
-        ...
 
 
 @runtime_checkable
@@ -241,7 +233,6 @@ class StatesInputs(Protocol):
     @property
     def given(self) -> tuple[str, ...]:
         """Columns of the truth to be read, not derived, each as ``table.column``."""
-        ...
 
 
 @runtime_checkable
@@ -251,7 +242,6 @@ class ClosedBook(Protocol):
 
     def closed_book(self, instance: TaskInstance) -> str:
         """The question, answered by the values of the family's answer block."""
-        ...
 
 
 @lru_cache(maxsize=1024)  # the instances of a stratum have one schema

@@ -216,21 +216,17 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """Its name in the study."""
-        ...
 
     @property
     def trusted(self) -> bool:
         """True if it is built in, so that it may run in the local sandbox."""
-        ...
 
     @property
     def paid(self) -> bool:
         """True if each reply costs money; then it is stored before it is acted on."""
-        ...
 
     def respond(self, request: ModelRequest) -> Reply:
         """Answer one request. Raises AttemptFailed(PROVIDER, …)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +251,6 @@ class LogprobModel(Protocol):
         """Return one reply; ``harness.models.token_logprobs`` reads its ``raw``.
 
         Raises AttemptFailed(PROVIDER, …)."""
-        ...
 
 
 @runtime_checkable
@@ -264,7 +259,6 @@ class Closable(Protocol):
 
     def close(self) -> None:
         """Close it."""
-        ...
 
 
 def close_model(model: object) -> None:

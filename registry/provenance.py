@@ -121,8 +121,7 @@ def verify_packages(names: tuple[str, ...] = PACKAGES) -> None:
     """Raises RegistryError if one of the packages would be, or was, imported from elsewhere than
     beside this one. Imports nothing."""
     for name in names:
-        path = package_folder(name)
-        if path != ROOT / name:
+        if (path := package_folder(name)) != ROOT / name:
             raise RegistryError(
                 f"the package {name!r} is taken from {path or 'nowhere'}, not from {ROOT / name}: "
                 "something else has put a package of that name on the path; remove it, or install "

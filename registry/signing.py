@@ -116,8 +116,7 @@ def check_object(trusted: Collection[str], name: str, plain: bytes) -> bytes:
     """Return the data of an object's plain bytes. Raises ForeignObject unless it was signed under
     this name by a key that counts."""
     line, newline, data = plain.partition(b"\n")
-    found = _LINE.fullmatch(line + newline)
-    if found is None:
+    if (found := _LINE.fullmatch(line + newline)) is None:
         raise ForeignObject(f"{name}: not signed")
     public, certificate, signature = (part.decode() for part in found.groups())
     if public not in trusted:

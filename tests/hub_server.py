@@ -393,8 +393,7 @@ def _writable(hub: HubServer, request: Request, name: str) -> Repository:
 def whoami(hub: HubServer, request: Request) -> Reply:
     if request.user is None:
         raise Refusal(401, "Invalid credentials in Authorization header")
-    token = {"displayName": "test", "role": "write"}
-    auth = {"type": "access_token", "accessToken": token}
+    auth = {"type": "access_token", "accessToken": {"displayName": "test", "role": "write"}}
     return _json({"type": "user", "name": request.user, "orgs": [], "auth": auth})
 
 

@@ -53,6 +53,5 @@ def test_an_extra_bears_one_noun_and_imports_only_what_it_needs() -> None:
 
 @pytest.mark.slow
 def test_the_demo_runs_without_any_extra(tmp_path: Path) -> None:
-    folder = str(tmp_path / "demo")
-    run_without(NAMES, "dosimeter", "demo", "--study", folder, "--sandbox", "local")
+    run_without(NAMES, "dosimeter", "demo", "--study", str(tmp_path / "demo"), "--sandbox", "local")
     assert (tmp_path / "demo" / "reports" / "wave-2" / "report.html").is_file()

@@ -30,8 +30,7 @@ def test_the_wheel_has_the_packages_with_their_types(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(zipfile.ZipFile(wheel).namelist())
 
 
 def test_every_table_of_cases_is_used_by_the_test_beside_it() -> None:

@@ -40,8 +40,7 @@ def locked(lock: Path = LOCK) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_each_package_is_imported_from_the_checkout(name: str) -> None:
-    module = __import__(name)
-    assert Path(str(module.__file__)).resolve().parent == ROOT / name
+    assert Path(str(__import__(name).__file__)).resolve().parent == ROOT / name
 
 
 def test_the_packages_are_those_that_are_shipped() -> None:

@@ -26,7 +26,6 @@ class Check(Protocol):
 
     def passes(self, answer: Answer) -> bool:
         """Report if the answer meets the check. Never raises."""
-        ...
 
 
 def passes(check: Check, answer: Answer | None) -> bool:

@@ -38,27 +38,22 @@ class Agent(Protocol):
     @property
     def name(self) -> str:
         """Its name in the study."""
-        ...
 
     @property
     def trusted(self) -> bool:
         """True if it is built in, so that it may run in the local sandbox."""
-        ...
 
     def open_sandbox(
         self, brief: Brief, sandboxes: SandboxProvider
     ) -> AbstractContextManager[Sandbox]:
         """Open a sandbox for a task. Raises AttemptFailed, HarnessError."""
-        ...
 
     def work(self, task: AgentTask) -> AgentRun:
         """Work on a task to its end. Raises AttemptFailed if the sandbox is lost, HarnessError."""
-        ...
 
     @staticmethod
     def show(brief: Brief) -> str:
         """Return the one message that an agent of this kind is given, for previews."""
-        ...
 
 
 ModelOrAgent: TypeAlias = Model | Agent

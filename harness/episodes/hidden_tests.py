@@ -44,8 +44,7 @@ def run_hidden_tests(
 def _run_all(sandbox: Sandbox, inputs: Sequence[str]) -> Iterator[ProgramRun]:
     spent = 0.0
     for given in inputs:
-        seconds = min(RUN_SECONDS, ALL_SECONDS - spent)
-        if seconds <= 0:
+        if (seconds := min(RUN_SECONDS, ALL_SECONDS - spent)) <= 0:
             yield ProgramRun(given, "", _KILLED, ("time",))
             continue
         done = sandbox.run(_COMMAND, seconds, given.encode())

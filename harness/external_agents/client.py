@@ -39,7 +39,8 @@ from harness.external_agents.snapshot import (
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
 from harness.model import Message, Reply, Role, ToolCall, Usage
-from harness.models.providers.retry import RETRIED, ProviderError, pause
+from harness.models.providers.retry import RETRIED, ProviderError, kind_of_break, pause
+from harness.models.providers.transport import asked_wait
 from harness.models.providers.verdict import kind_of_status
 from harness.models.settings import AgentServerSettings
 from harness.sandboxes.local import LocalSandboxes, folder_of
@@ -396,8 +397,7 @@ def _check_answer(response: httpx2.Response) -> None:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ProviderError("malformed")  # the request asked for the stream unencoded
         return
-    asked = response.headers.get("Retry-After", "")
-    wait = float(asked) if asked.isascii() and asked.isdigit() else None
+    wait = asked_wait(response.headers)
     raise ProviderError(kind_of_status(response.status_code), wait=wait)
 
 
@@ -407,4 +407,5 @@ def _kind(error: Exception) -> str:
     if isinstance(error, MalformedStream):
         return "malformed"
     late = isinstance(error, TimeoutError | httpx2.TimeoutException)
-    return "timeout" if late and not isinstance(error, httpx2.ConnectTimeout) else "connection"
+    connecting = isinstance(error, httpx2.ConnectTimeout)
+    return "timeout" if late and not connecting else kind_of_break(error)

@@ -109,8 +109,7 @@ def read_calls(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...]:
     it names a tool and gives arguments."""
     text = _THOUGHT.sub("", text[:MAX_CHARS])
     names = tuple(tool.name for tool in tools)
-    blocks = tuple(_blocks(text))
-    if blocks:
+    if blocks := tuple(_blocks(text)):
         return tuple(each for block in blocks for each in _read_block(block, names))
     value = _parse(text)
     known = isinstance(value, dict) and _pick(value, _NAMES) in names

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -60,6 +60,8 @@ _FIRST_UID, _FIRST_UID_REMAPPED = 200_000, 10_000  # an engine that remaps uids 
 _SECCOMP = Path(server.__file__).with_name("recipe") / "seccomp.json"
 _REMOVING = 20  # seconds until the engine is not waited for
 _RESTART_SECONDS = 120.0  # for which an engine that does not answer is waited for
+_ENDING_SECONDS = 12.0  # in which an engine ends, after its containers
+_FAILURES = 3  # containers in a row that did not start, after which no more cells are leased
 _ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
 # A runtime with a kernel of its own (gVisor) runs it within the container's limits, and survives
 # neither of them being met: it has room beyond, and the tool server holds the programs to theirs.
@@ -88,8 +90,7 @@ def connect(timeout: int = 120) -> APIClient:
 
 def image_digest(tag: str, client: APIClient | None = None) -> str:
     """The digest of the image that a tag names now. Raises HarnessError if there is none."""
-    digest = find_image(client or connect(), tag)
-    if digest is None:
+    if (digest := find_image(client or connect(), tag)) is None:
         raise HarnessError(f"no sandbox image {tag}: `make image` builds it (about a minute)")
     return digest
 
@@ -200,13 +201,14 @@ class DockerSandboxes:
         self._lock = threading.Lock()
         self._live: dict[str, _Container] = {}
         self._closed = False
+        self._failed: list[str] = []  # why no container started since the last that did
         self._reaped = time.monotonic()
         self._turns = threading.BoundedSemaphore(executing or 4 * (os.cpu_count() or 2))
         self._removers = ThreadPoolExecutor(2, thread_name_prefix="sandbox-remover")
         self._pool: WarmPool[Profile, _Container] = WarmPool(
             self._create, self._destroy, warm, creating or (os.cpu_count() or 2), LIFETIME / 2
         )
-        self._removers.submit(reap, self._client)
+        self._trial: Future[object] = self._removers.submit(reap, self._client)
 
     def ready(self, limits: Limits) -> int:
         """Return the number of warm containers that wait for an ``open`` with these limits."""
@@ -221,7 +223,8 @@ class DockerSandboxes:
         except PoolClosed as error:
             raise AttemptFailed(Boundary.SANDBOX, "closed", "no more are opened") from error
         guest, running = self.runtime != "runc", partial(self._runs, container.id)
-        cause = ContainerExitCause(partial(self._events, container.id), guest, running)
+        events = partial(self._events, container.id)
+        cause = ContainerExitCause(events, guest, running, restarted=self._restarted)
         return fill(self._sandbox(container, limits, cause), assets)
 
     def close(self) -> None:
@@ -271,9 +274,53 @@ class DockerSandboxes:
         with self._turns, claim_core(self._own_cores) as core:
             yield core
 
+    @property
+    def trouble(self) -> str:
+        """Why no container starts, after three failures in a row; "" if one does. Meanwhile one is
+        tried again and again."""
+        if len(failed := tuple(self._failed)) < _FAILURES:
+            return ""
+        with suppress(RuntimeError):  # closing
+            if self._trial.done():
+                self._trial = self._removers.submit(self._try)
+        return failed[-1]
+
+    def _try(self) -> None:
+        with suppress(AttemptFailed, HarnessError):
+            self._destroy(self._create(profile_of(Limits())))
+
     def _create(self, profile: Profile) -> _Container:
+        """Return a container that answers. An engine that is started again is waited for: otherwise
+        all episodes of this machine would fail, each as often as is allowed. Raises
+        AttemptFailed."""
+        while True:
+            try:
+                container = self._create_once(profile)
+                self._failed.clear()
+                return container
+            except AttemptFailed as error:
+                if error.error_class != "not created" or not self._restarted():
+                    self._failed.append(error.detail)
+                    raise
+
+    def _restarted(self) -> bool:
+        """Return whether the engine ended and answers again. It may answer for a moment after it
+        has begun to end, and for longer on a connection that was there before."""
+        begun, silent = time.monotonic(), False
+        while not self._closed:
+            try:
+                connect(_REMOVING).close()
+                if silent:
+                    return True
+            except HarnessError:
+                silent = True
+            if time.monotonic() - begun > (_RESTART_SECONDS if silent else _ENDING_SECONDS):
+                break
+            time.sleep(0.5)
+        return False
+
+    def _create_once(self, profile: Profile) -> _Container:
         """Create, attach, start, and hear the server answer. Raises AttemptFailed."""
-        self._await_engine()
         name, folder = "", make_socket_folder() if profile.model_socket else None
         try:
             shed, size = partial(self._pool.shed, profile), bytes_of(profile, self.runtime)
@@ -300,18 +347,6 @@ class DockerSandboxes:
                 with suppress(RuntimeError):  # closing
                     self._removers.submit(reap, self._client)
         return container
-
-    def _await_engine(self) -> None:
-        """Wait for an engine that does not answer: it may be started again. Otherwise all episodes
-        of this machine would fail, each as often as is allowed, within seconds."""
-        until = time.monotonic() + _RESTART_SECONDS
-        while not self._closed and time.monotonic() < until:
-            try:
-                self._client.ping()
-                return
-            except _ENGINE_ERRORS as error:
-                logger.warning("waiting for the engine: %s", _in_short(error))
-                time.sleep(1.0)
 
     def _create_unique(self, profile: Profile, folder: Path | None) -> str:
         """Create a container whose agent has a uid that no other on this engine has; return its id.
@@ -583,8 +618,7 @@ def _remove_all(client: APIClient, label: str, timeout: float = 30.0) -> None:
     begun = time.monotonic()
     while time.monotonic() - begun < timeout:
         with suppress(*_ENGINE_ERRORS):
-            left = client.containers(all=True, filters={"label": label})
-            if not left:
+            if not (left := client.containers(all=True, filters={"label": label})):
                 return
             if time.monotonic() - begun > 1.0:
                 for container in left:

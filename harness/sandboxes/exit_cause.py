@@ -26,12 +26,13 @@ class ContainerExitCause:
     """Finds the exit cause of one container. ``events`` returns its events between two times in
     seconds since the epoch, waiting for the second. ``guest``: the container has a kernel of its
     own, which may be unable to stop programs or let them kill PID 1. ``running`` returns whether
-    the container runs. ``kills`` returns how often this machine's kernel killed for lack of
-    memory."""
+    the container runs, ``restarted`` whether the engine ends by now and is started again. ``kills``
+    returns how often this machine's kernel killed for lack of memory."""
 
     events: Callable[[int, int], Generator[Event]]
     guest: bool = False
     running: Callable[[], bool] = lambda: False
+    restarted: Callable[[], bool] = lambda: False
     kills: Callable[[], int | None] = field(default=lambda: count_memory_kills())
     _opened: float = field(init=False, default_factory=time.time)
     _marks: list[tuple[float, int | None]] = field(init=False, default_factory=list)

@@ -83,8 +83,7 @@ def ensure_image(progress: Callable[[str], None] = lambda line: None) -> ImagePi
 
     client = connect()
     tag = image_tag()
-    digest = find_image(client, tag)
-    if digest is None:
+    if (digest := find_image(client, tag)) is None:
         with _building(progress) as work:
             digest = find_image(client, tag) or _build(client, tag, work, progress)
         logger.info("built the sandbox image %s: %s", tag, digest)
@@ -100,13 +99,11 @@ def _build(client: Client, tag: str, work: Path, progress: Callable[[str], None]
     from harness.sandboxes.debian_rootfs import make_root, missing_for_debian
     from harness.sandboxes.docker import build_image, import_image, why_unreachable
 
-    unreachable = why_unreachable(base_image(), PROBE_SECONDS)
-    if not unreachable:
+    if not (unreachable := why_unreachable(base_image(), PROBE_SECONDS)):
         progress(f"sandbox image: building on {base_image()}")
         return build_image(client, tag, _context(work), {"BASE": base_image()})
     progress(f"sandbox image: its base is not to be had ({unreachable}); using Debian packages")
-    missing = missing_for_debian()
-    if missing:
+    if missing := missing_for_debian():
         raise HarnessError(
             f"the sandbox image cannot be built: {base_image()} is not to be had "
             f"({unreachable}); {missing}"

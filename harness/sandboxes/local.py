@@ -37,6 +37,7 @@ class LocalSandboxes:
 
     image = "none"
     isolates = False
+    trouble = ""
 
     @cached_property
     def libraries(self) -> tuple[tuple[str, str], ...]:

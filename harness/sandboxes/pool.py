@@ -110,8 +110,7 @@ class WarmPool(Generic[K, T]):
         for ready in self._ready.values():
             with suppress(queue.Empty):
                 while True:
-                    thing = ready.get_nowait().thing
-                    if thing is not None:
+                    if (thing := ready.get_nowait().thing) is not None:
                         self._discard(thing)
 
     def _begin(self, kind: K, ready: queue.SimpleQueue[_Made[T]]) -> None:

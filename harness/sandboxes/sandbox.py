@@ -122,8 +122,7 @@ class ServerConnection:
         """Return exactly ``count`` bytes as they come."""
         parts: list[bytes] = []
         while count:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if (left := deadline - time.monotonic()) <= 0:
                 raise ServerLost("silent")
             self._link.settimeout(left)
             parts.append(self._link.recv(min(count, 1 << 20)))
@@ -145,6 +144,7 @@ def _read_header(text: bytes) -> dict[str, Any]:
 
 SOCKET_FOLDER = "/model"  # in a sandbox with a socket
 LIMIT_NAMES = frozenset({"time", "memory", "processes", "disk", "output"})
+RESTARTED = "engine restarted"  # class of an attempt that lost its sandbox so
 FLOOD_BYTES = 64 << 20  # printed by a program before it is killed
 
 
@@ -263,7 +263,8 @@ class Sandbox:
         named = "not its programs" if limits is None else ", ".join(limits) or "its programs"
         logger.warning("sandbox %.20s: server %s %s; cause: %s", self.id, broken.kind, doing, named)
         if limits is None:
-            raise AttemptFailed(Boundary.SANDBOX, f"server {broken.kind}", doing) from broken
+            kind = RESTARTED if cause is not None and cause.restarted() else f"server {broken.kind}"
+            raise AttemptFailed(Boundary.SANDBOX, kind, doing) from broken
         self._spent = limits
         return limits
 
@@ -319,23 +320,22 @@ class SandboxProvider(Protocol):
     @property
     def image(self) -> str:
         """Digest of the image, or "none"."""
-        ...
 
     @property
     def libraries(self) -> tuple[tuple[str, str], ...]:
         """Name and version of Python and of the libraries found there."""
-        ...
 
     @property
     def isolates(self) -> bool:
         """True if untrusted code may run here."""
-        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why no sandbox can be opened for now; "" if one can."""
 
     def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
         """A fresh sandbox with the assets in its work folder, and with ``model_socket`` a folder
         for the socket of a model proxy. Raises AttemptFailed."""
-        ...
 
     def close(self) -> None:
         """Stop the pool and remove every container of it."""
-        ...

@@ -188,8 +188,7 @@ class Budget:
         """Reserve what work on a subject may cost; False if a limit might be passed. ``bound`` is
         the most that this work can cost, if that is known better than the model's bound."""
         with self._changed:
-            amounts = self._amounts(model, bound)
-            if amounts is None:
+            if (amounts := self._amounts(model, bound)) is None:
                 return False
             self.release(model, subject)
             for name, amount in amounts:
@@ -241,8 +240,7 @@ class Budget:
         """Return the amount to reserve of each limit; None if one has less left."""
         names = self.limits_of(self.models[model])
         left = [(n, self._limits[n] - self._spent[n] - self._reserved[n]) for n in names]
-        amount = self._estimate(model, bound)
-        if amount is None:
+        if (amount := self._estimate(model, bound)) is None:
             # Nothing is known of this model: one attempt, and until its cost is known, no other
             # that its limits would have to pay for.
             return tuple(left) if all(rest > 0 for _, rest in left) else None

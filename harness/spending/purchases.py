@@ -109,19 +109,15 @@ class Journal(Protocol):
 
     def load(self, turn: int) -> Reply | None:
         """Return the reply that this turn has already had, if any. Raises what stops the study."""
-        ...
 
     def save(self, turn: int, reply: Reply) -> Reply:
         """Keep a reply. Returns the one that counts for this turn: an earlier one, if any."""
-        ...
 
     def keep_failed(self, turn: int, failed: Try) -> None:
         """Keep what a failed request returned."""
-        ...
 
     def admit(self) -> None:
         """Wait until the next request may be sent. Raises WorkStopped if none may be any more."""
-        ...
 
 
 @dataclass(slots=True)
@@ -165,8 +161,7 @@ class CountingJournal:
 
     def load(self, turn: int) -> Reply | None:
         """Return the reply to a turn, if any."""
-        reply = self.journal.load(turn)
-        if reply is not None:
+        if (reply := self.journal.load(turn)) is not None:
             self.turns.add(turn)
             self.failed.update(reply.failed if turn >= self.inherited else ())
         return reply
@@ -278,8 +273,7 @@ class StoreJournal:
 
     def _find(self, turn: int) -> Reply | None:
         replies, key = self.replies, reply_key(self.stem, turn)
-        call = PAID_CALL_CODEC.find(replies.store, key, replies.keys)
-        if call is not None:
+        if (call := PAID_CALL_CODEC.find(replies.store, key, replies.keys)) is not None:
             self.held[key] = call.reply
         return None if call is None else call.reply
 

@@ -118,8 +118,7 @@ class Epochs:
         changes."""
         process = Process.current()
         while True:
-            last = self.latest()
-            if last:
+            if last := self.latest():
                 self._await_silence(last, waiting)
             data = encrypt(_PROCESS_CODEC.encode(process), self.recipients)
             if self.store.put(f"{self._folder}{last + 1:06d}.age", data):
@@ -187,8 +186,7 @@ class Epochs:
         driver = self.driver(number)
         seen, since = self.heartbeat(number), time.monotonic()
         while not (seen is not None and seen.ended) and not driver.has_ended:
-            left = TAKEOVER_SECONDS - (time.monotonic() - since)
-            if left <= 0:
+            if (left := TAKEOVER_SECONDS - (time.monotonic() - since)) <= 0:
                 logger.warning("the driver on %s is silent: going on without it", driver.host)
                 return
             waiting(driver.host)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from enum import StrEnum
 from typing import Self
@@ -19,6 +19,7 @@ from typing import Self
 from harness.errors import Boundary
 from harness.model import Usage
 from harness.models.providers.retry import RETRIED
+from harness.sandboxes.sandbox import RESTARTED
 from harness.spending.budget import PricedModel, Spend, sum_spend
 from harness.sweep.purchases import CallCounts, CallLimit
 
@@ -26,13 +27,15 @@ from harness.sweep.purchases import CallCounts, CallLimit
 PROVIDER_FAILURES = frozenset(
     f"{Boundary.PROVIDER}:{kind}" for kind in (*RETRIED, "timeout", "quota")
 )
+MALFORMED = f"{Boundary.PROVIDER}:malformed"
 REFUSED_KEY = f"{Boundary.PROVIDER}:auth"
 RATE_LIMIT = f"{Boundary.PROVIDER}:rate_limit"
+ENGINE_RESTARTED = f"{Boundary.SANDBOX}:{RESTARTED}"
 RATE_WAIT = f"{Boundary.WORKER}:rate_wait"  # no failure: the cell gave its place back
 KILLED = f"{Boundary.WORKER}:killed"
 PROBE_SECONDS = 60.0
 _OPENS_AFTER = 3  # attempts in a row that got no reply
-_LONGEST_WAIT = 3600.0  # seconds; a provider that asks for more is asked again after an hour
+_LONGEST_WAIT = 3600.0  # seconds; a provider that asks for more is asked again in a minute
 _ROUND = 5.0  # seconds, at least, between two changes of a rate, and of a limit on episodes
 _LOWERED = 0.95  # factor of the rate that a provider was found to allow
 _FASTER = 1.5  # factor of the rate, or of its step, for a round without refusals
@@ -90,14 +93,8 @@ class Consumption:
         )
 
     def __add__(self, other: Consumption) -> Consumption:
-        return Consumption(
-            replies=self.replies + other.replies,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            uncounted=self.uncounted + other.uncounted,
-            usd=self.usd + other.usd,
-            unpriced=self.unpriced + other.unpriced,
-        )
+        names = (field.name for field in fields(self))
+        return Consumption(**{n: getattr(self, n) + getattr(other, n) for n in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +267,7 @@ class _WorkerShare:
 
     def report(self, waited: float, now: float) -> None:
         """Record for how long the calls waited since the last report."""
-        seconds = now - self.reported
-        if seconds > 0:
+        if (seconds := now - self.reported) > 0:
             self.busy = max(0.0, self.worked - waited) / seconds
         self.worked, self.reported = 0.0, now
 
@@ -289,6 +285,7 @@ class ProviderGate:
     failure: str = ""  # class of the last failure, if no reply came since
     next_probe: float | None = None  # None while the breaker is closed
     _failed: int = 0  # attempts in a row without a reply
+    _garbled: set[str] = field(default_factory=set)  # episodes of those with malformed ones
     _probe: str = ""  # episode that is at work as the probe
     _at_work: dict[str, tuple[str, str]] = field(default_factory=dict)  # episode → worker, model
     _shares: dict[str, _WorkerShare] = field(default_factory=dict)  # by worker
@@ -316,16 +313,25 @@ class ProviderGate:
 
     def record(self, outcome: LeaseOutcome, now: float) -> None:
         """Draw the conclusions from an outcome, before its lease ends."""
-        answered = outcome.finished or outcome.replies + outcome.lost > 0
-        if answered:
+        if outcome.finished or outcome.replies + outcome.lost > 0:
             self._failed, self.failure, self.next_probe = 0, "", None
-        if is_provider_failure(outcome.error_class) and not answered:
-            self._failed += 1
+            self._garbled.clear()
+        elif is_provider_failure(outcome.error_class) or outcome.error_class == MALFORMED:
+            # An episode whose replies are always malformed is no sign of an outage.
+            self._failed += outcome.episode not in self._garbled
+            if outcome.error_class == MALFORMED:
+                self._garbled.add(outcome.episode)
             self.failure, asked = outcome.error_class, now + asked_pause(outcome)
             if self.next_probe is not None:
                 self.next_probe = max(self.next_probe, asked)
             elif self.probe_seconds is not None and self._failed >= _OPENS_AFTER:
                 self.next_probe = max(now + self.probe_seconds, asked)
+
+    def excuses(self, error_class: str) -> bool:
+        """Return True for a failure that counts against no cell: of the provider, a malformed reply
+        while the provider sends nobody another, or with an engine that was restarted."""
+        garbled = error_class == MALFORMED and self.next_probe is not None
+        return garbled or error_class == ENGINE_RESTARTED or is_provider_failure(error_class)
 
     def limit_calls(
         self, worker: str, calls: Mapping[str, CallCounts], now: float
@@ -362,8 +368,7 @@ class ProviderGate:
 
     def _share(self, worker: str, now: float) -> _WorkerShare:
         """Return the share of a worker, counted until now."""
-        share = self._shares.get(worker)
-        if share is None:
+        if (share := self._shares.get(worker)) is None:
             share = self._shares[worker] = _WorkerShare(counted=now, reported=now)
         share.count(now)
         return share
@@ -401,5 +406,6 @@ def is_provider_failure(error_class: str) -> bool:
 
 
 def asked_pause(outcome: LeaseOutcome) -> float:
-    """Return the seconds for which a failed cell waits as its provider asked, at most an hour."""
-    return min(outcome.wait, _LONGEST_WAIT)
+    """Return the seconds for which a failed cell waits as its provider asked; if it asked for more
+    than an hour, a minute."""
+    return outcome.wait if outcome.wait <= _LONGEST_WAIT else PROBE_SECONDS

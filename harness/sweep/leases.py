@@ -33,7 +33,6 @@ from harness.sweep.governor import (
     StatedLimit,
     WaitReason,
     asked_pause,
-    is_provider_failure,
     open_gates,
 )
 from harness.sweep.outbox import StorePause
@@ -330,10 +329,9 @@ class LeaseBook:
         with the fewest at work, in turn."""
         for name in sorted(self._models, key=self._turn):
             model = self._models[name]
-            if not model.stopped and model.provider.admits(now):
-                episode = self._next_of(model)
-                if episode is not None:
-                    return episode
+            ready = not model.stopped and model.provider.admits(now)
+            if ready and (episode := self._next_of(model)) is not None:
+                return episode
         return None
 
     def _turn(self, name: str) -> tuple[int, int]:
@@ -360,8 +358,7 @@ class LeaseBook:
             episode = model.ready.popleft()
             if self._is_waiting(episode):
                 return episode
-        number = self._done.find(0, model.first, model.stop)
-        if number < 0:
+        if (number := self._done.find(0, model.first, model.stop)) < 0:
             model.first = model.stop
             return None
         model.first = number + 1
@@ -449,7 +446,7 @@ class LeaseBook:
             if not model.stopped:
                 logger.warning("model %s is stopped: its key was refused", cell.model)
             model.stopped = True
-        elif not is_provider_failure(error) or self._rules.give_up or outcome.lost:
+        elif not model.provider.excuses(error) or self._rules.give_up or outcome.lost:
             self._failed[cell.episode] += 1
             failures = self._failed[cell.episode]
             logger.info("an attempt failed (%s), number %d of its cell", error, failures)
@@ -467,8 +464,7 @@ class LeaseBook:
     def _recall(self, now: float) -> None:
         """Queue again the failed cells after their pause."""
         while self._later and self._later[0][0] <= now:
-            episode = heapq.heappop(self._later)[1]
-            if episode in self._cells:
+            if (episode := heapq.heappop(self._later)[1]) in self._cells:
                 self._models[self._cells[episode].model].ready.append(episode)
 
 

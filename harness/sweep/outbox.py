@@ -42,11 +42,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StorePause:
-    """The reason for which a process waits for its store."""
+    """The reason for which a process waits for its store, or for another service."""
 
     host: str
     reason: str  # names no object
     objects: int = 0  # that wait in the outbox
+    lacks: str = "store"  # what it waits for
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         if not traffic.usages:  # replies that cost nothing are in no journal
             own = enumerate(step.reply.usage for step in episode.steps)
             traffic.usages.update((turn, usage) for turn, usage in own if turn >= len(inherited))
-    finished = attempts[-1].stop is not StopReason.FAILED
-    if finished:
+    if finished := attempts[-1].stop is not StopReason.FAILED:
         sealed, _ = _seal_result(cell, instance, attempts, bench.context)
         bench.keep_result(cell.episode, sealed)
     error = attempts[-1].error_class
@@ -233,8 +232,7 @@ def close_cell(
 ) -> None:
     """Record a cell by its last attempt, in the place of a result that was not signed for it if
     ``identities``, the study's, open that. Raises HarnessError if it had no attempt."""
-    attempts = list(_read_attempts(cell, store, context))
-    if not attempts:
+    if not (attempts := list(_read_attempts(cell, store, context))):
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
     instance = instance_of(cell, catalog)
     sealed, keys = _seal_result(cell, instance, attempts, context, identities)
@@ -285,8 +283,7 @@ def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Ep
     """The stored attempts in order: all but the last have failed."""
     for attempt in count(1):
         key = attempt_key(cell.episode, attempt)
-        stored = EPISODE_CODEC.find(store, key, context.keys_of(cell))
-        if stored is None:
+        if (stored := EPISODE_CODEC.find(store, key, context.keys_of(cell))) is None:
             return
         yield stored
         if stored.stop is not StopReason.FAILED:

@@ -76,8 +76,7 @@ class Permutation:
             for rows, columns in self._rounds:
                 row = (row + rows[column]) % len(columns)
                 column = (column + columns[row]) % width
-            place = row * width + column
-            if place < self._size:
+            if (place := row * width + column) < self._size:
                 return place
 
 

@@ -217,8 +217,11 @@ class Workbench:
             self.store.recover()
 
     def pause(self) -> StorePause | None:
-        """Return why this worker waits for its store, if it does."""
-        return self.store.pause() if isinstance(self.store, OutboxStore) else None
+        """Return why this worker waits for its store or for sandboxes, if it does."""
+        if isinstance(self.store, OutboxStore) and (pause := self.store.pause()) is not None:
+            return pause
+        reason = self.sandboxes.trouble
+        return StorePause(socket.gethostname(), reason, lacks="sandbox") if reason else None
 
     def has_stored_all(self) -> bool:
         """Return True if nothing waits in this machine's outbox."""

@@ -99,8 +99,7 @@ def _read_all(
     for place, data in given.items():
         try:
             signed = read_checkpoint(data, place)
-            named = signed.checkpoint.study
-            if named != study:
+            if (named := signed.checkpoint.study) != study:
                 raise BrokenPromise(
                     f"{place}: the study's key is {named[:16]}… there, and the ledger's first "
                     f"record is signed by {study[:16]}…: the ledger was replaced, or is another's"

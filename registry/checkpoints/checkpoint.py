@@ -107,8 +107,7 @@ def sign_note(checkpoint: Checkpoint, signer: Signer) -> SignedCheckpoint:
 def read_checkpoint(data: bytes, place: str) -> SignedCheckpoint:
     """Return the checkpoint of a note. Raises BrokenPromise for a note of another form, and for
     one that the key which it names has not signed."""
-    match = _NOTE.fullmatch(data.decode("utf-8", "replace"))
-    if match is None:
+    if (match := _NOTE.fullmatch(data.decode("utf-8", "replace"))) is None:
         raise BrokenPromise(f"{place}: not a checkpoint of a study's ledger")
     study, size, root, head, signature = match.groups()
     checkpoint = Checkpoint(study, int(size), base64.b64decode(root), Digest(head))

@@ -177,8 +177,7 @@ def _unlike(entry: Entry, record: SealedSet, announced: Announcement) -> Iterato
         if (was := getattr(announced, name)) != (is_now := getattr(record, name)):
             yield f"{name} {was} announced, {is_now} found"
     try:
-        seed = allocation_seed(announced, record.value)
-        if seed != record.allocation_seed:
+        if (seed := allocation_seed(announced, record.value)) != record.allocation_seed:
             yield f"allocation seed {seed} follows from the announced value, not the recorded one"
         beacon = announced.beacon
         if beacon is not None and datetime.fromisoformat(entry.time) < round_time(beacon):

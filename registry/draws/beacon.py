@@ -57,8 +57,7 @@ QUICKNET = BeaconChain(
 
 def round_of(text: str) -> Beacon:
     """Return the round that a text such as ``drand:34567890`` names. Raises RegistryError."""
-    named = _NAME.fullmatch(text)
-    if named is None:
+    if (named := _NAME.fullmatch(text)) is None:
         raise RegistryError(f"{text!r} is no round of a beacon: write drand:34567890")
     return Beacon(QUICKNET.hash, int(named[1]))
 

@@ -31,11 +31,9 @@ class Entropy(Protocol):
 
     def draw(self, size: int, *path: str | int) -> bytes:
         """Return ``size`` bytes, at most 32, for the place that the path names."""
-        ...
 
     def describe(self) -> str:
         """Return the source's name for the record: "operating system", or "fixed"."""
-        ...
 
 
 class SystemEntropy:

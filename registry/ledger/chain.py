@@ -6,6 +6,10 @@ the canonical bytes of all the others. An edit, a gap or a swap breaks the chain
 Dropping records from the end leaves a shorter chain that is whole: only a head noted elsewhere
 shows it.
 
+On a remote store ``ledger.jsonl`` has a copy of all records, one a line, so that a process reads
+one object in place of each. It is used only if its chain holds and ends with the record that the
+store has under that number; `verify` reads the records themselves.
+
 The study's key is the one that signed the first record, which a reader compares with a key that
 they know from elsewhere. If the first record names an operator, that key may sign the records of
 running waves (OPERATOR_KINDS), and no others.
@@ -13,21 +17,25 @@ running waves (OPERATOR_KINDS), and no others.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
-from registry.errors import BrokenPromise, RegistryError
+from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger.draw_records import Announcement
 from registry.ledger.records import KINDS, OPERATOR_KINDS, read_record, record_body, record_kind
 from registry.signing import Signer, is_signed
 from registry.stores.base import Store
+from registry.stores.parallel import is_remote, parallel_map
 
 LEDGER = "ledger/"
+COPY = "ledger.jsonl"
 GENESIS = Digest("sha256:" + "0" * 64)  # named by the first record as its previous
 _PURPOSE = "dosimeter/ledger/1"
 _FIELDS = {"sequence", "previous", "kind", "body", "time", "signer", "signature"}
@@ -61,13 +69,25 @@ class Entry:
 
 
 class Ledger:
-    """The chain in a store. Reading it verifies it; appending is put-if-absent on the next
-    number, so that of racing writers each gets a number of its own."""
+    """The chain in a store. It is read and verified once; a later question reads the records after
+    those, by their numbers. Appending is put-if-absent on the next number, so that of racing
+    writers each gets a number of its own."""
 
     def __init__(self, store: Store, signer: Callable[[], Signer] | None = None) -> None:
         """``signer`` returns the key that signs what is appended; without one nothing can be."""
         self.store = store
         self._signer = signer
+        self._verified: tuple[Entry, ...] = ()
+        self._held: tuple[Entry, ...] | None = None  # what questions are answered by
+        self._grows = True
+
+    def held(self, grows: bool = True) -> Ledger:
+        """Return a ledger that answers without requests: by the records that are there now and, if
+        it ``grows``, those appended through it. Raises BrokenPromise."""
+        ledger = Ledger(self.store, self._signer)
+        ledger._held = ledger._verified = self._read()
+        ledger._grows = grows
+        return ledger
 
     def append(self, record: Any, time: str) -> Entry:
         """Add a record, of one of ``records.KINDS``. Raises RegistryError for what is no record or
@@ -84,9 +104,8 @@ class Ledger:
         kind = record_kind(record)
         if not _TIME.fullmatch(time):
             raise RegistryError(f"{time!r} is not a time: write it as 2026-01-31T12:00:00Z")
-        signer = None
+        signer, entries = None, self._verified or self._read()
         while True:
-            entries = self.entries()
             if matches := [entry for entry in entries if there(entry)]:
                 return matches[-1], False
             signer = signer or self._open_signer()
@@ -104,23 +123,46 @@ class Ledger:
                 raise RegistryError(f"the ledger takes no {kind} record from this key: {problem}")
             entry, data = _seal_entry(unsigned, signer)
             if self.store.put(record_key(entry.sequence), data):
+                self._verified = (*entries, entry)
+                if self._held is not None and self._grows:
+                    self._held = self._verified
+                self._copy()
                 return entry, True
+            entries = self._read()  # another writer was first
 
     def _open_signer(self) -> Signer:
         if self._signer is None:
             raise RegistryError("the ledger was opened without a key, and takes no record")
         return self._signer()
 
-    def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[Entry, ...]:
         """All records, first first. Raises BrokenPromise that names the first record that does not
-        hold, with the digest expected and the digest found.
+        hold, with the digest expected and the digest found."""
+        return self._read() if self._held is None else self._held
 
-        ``expected_head``, a head noted earlier, must still be in the chain.
-        """
-        entries, problems = inspect_chain(self.store, expected_head)
-        if problems:
+    def _read(self) -> tuple[Entry, ...]:
+        entries = list(self._verified or self._read_copy())
+        listed = () if entries else _read_listed(self.store, entries)
+        if problems := [*listed, *_read_newer(self.store, entries)]:
             raise BrokenPromise(": ".join(problems[0]))
-        return entries
+        self._verified = tuple(entries)
+        return self._verified
+
+    def _copy(self) -> None:
+        if is_remote(self.store):
+            lines = [entry_bytes(entry) + b"\n" for entry in self._verified]
+            with contextlib.suppress(StoreError):  # the next one is as good
+                self.store.replace(COPY, b"".join(lines))
+
+    def _read_copy(self) -> list[Entry]:
+        """The records of the copy; none if it cannot be relied on."""
+        entries: list[Entry] = []
+        with contextlib.suppress(MissingKey):
+            lines = self.store.get(COPY).splitlines() if is_remote(self.store) else []
+            objects = zip(map(record_key, count()), lines, strict=False)
+            if not [*_extend(entries, objects)] and entries:
+                return entries if self.store.get(record_key(len(lines) - 1)) == lines[-1] else []
+        return []
 
     def find(self, kind: str) -> tuple[Entry, ...]:
         """The records of a kind, first first."""
@@ -157,21 +199,40 @@ def inspect_chain(
 ) -> tuple[tuple[Entry, ...], tuple[tuple[str, str], ...]]:
     """The records that can be read, and each (place, problem) found. Raises StoreError."""
     entries: list[Entry] = []
-    problems: list[tuple[str, str]] = []
-    for key in store.list(LEDGER):
-        try:
-            entry, unsigned = _read_signed(store.get(key), key)
-        except BrokenPromise as error:
-            problems.append((key, str(error).removeprefix(f"{key}: ")))
-            continue
-        problems.extend(_breaks(entries, entry, key))
-        entries.append(entry)
-        if problem := _foreign(entries[:1], entry) or unsigned:
-            problems.append((key, problem))
+    problems = [*_read_listed(store, entries)]
     if expected_head not in (None, GENESIS, *(entry.digest for entry in entries)):
         ends = f"which ends with {head_digest(entries)}: cut or replaced"
         problems.append((LEDGER, f"head {expected_head} expected in the chain, {ends}"))
     return tuple(entries), tuple(problems)
+
+
+def _read_listed(store: Store, entries: list[Entry]) -> Iterator[tuple[str, str]]:
+    """Add all records to none, and yield what is wrong with them."""
+    keys = [*store.list(LEDGER)]
+    return _extend(entries, zip(keys, parallel_map(store, store.get, keys), strict=True))
+
+
+def _read_newer(store: Store, entries: list[Entry]) -> Iterator[tuple[str, str]]:
+    """Likewise the records after some, by their numbers: a store may list late what it has."""
+    with contextlib.suppress(MissingKey):
+        keys = map(record_key, count(len(entries)))
+        yield from _extend(entries, ((key, store.get(key)) for key in keys))
+
+
+def _extend(
+    entries: list[Entry], objects: Iterable[tuple[str, bytes]]
+) -> Iterator[tuple[str, str]]:
+    """Add the records that can be read, by key and bytes, and yield what is wrong with them."""
+    for key, data in objects:
+        try:
+            entry, unsigned = _read_signed(data, key)
+        except BrokenPromise as error:
+            yield key, str(error).removeprefix(f"{key}: ")
+            continue
+        yield from _breaks(entries, entry, key)
+        entries.append(entry)
+        if problem := _foreign(entries[:1], entry) or unsigned:
+            yield key, problem
 
 
 def _breaks(entries: list[Entry], entry: Entry, key: str) -> Iterator[tuple[str, str]]:
@@ -219,7 +280,7 @@ def _foreign(first: Sequence[Entry], entry: Entry) -> str:
     return f"signed by {entry.signer[:16]}…, which is not the study's key {first[0].signer[:16]}…"
 
 
-@lru_cache(maxsize=1024)  # the ledger is read for each question that is asked of it
+@lru_cache(maxsize=1024)  # a process opens a ledger several times
 def _read_signed(data: bytes, place: str) -> tuple[Entry, str]:
     """A record, and why its signature does not hold; "" if it does."""
     entry = _read_entry(data, place)

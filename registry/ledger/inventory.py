@@ -274,12 +274,10 @@ def _read_head(store: Store, key: str) -> list[str]:
 def _read_part(store: Store, part: str) -> Iterator[tuple[str, Digest]]:
     key = part_key(part)
     data = store.get(key)
-    digest = digest_bytes(data)
-    if digest != f"sha256:{part}":
+    if (digest := digest_bytes(data)) != f"sha256:{part}":
         raise BrokenPromise(f"{key}: was altered: digest sha256:{part} expected, {digest} found")
     for line in _lines(data, key):
-        match = _LINE.fullmatch(line)
-        if not match:
+        if not (match := _LINE.fullmatch(line)):
             raise BrokenPromise(f"{key}: not a line of an inventory: {line[:80]!r}")
         yield match[2], Digest(f"sha256:{match[1]}")
 

@@ -45,33 +45,26 @@ class Store(Protocol):
     @property
     def uri(self) -> str:
         """URI by which ``open_store`` opens this store again, without secrets."""
-        ...
 
     def put(self, key: str, data: bytes) -> bool:
         """Write if absent. False if the name was there. Raises StoreError."""
-        ...
 
     def replace(self, key: str, data: bytes) -> None:
         """Write, whether or not the name was there: for signs of life of a sweep while it runs,
         which is no evidence. Raises StoreError."""
-        ...
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove objects, as far as they are there: of a journal, once another object holds all
         that it says. Raises StoreError."""
-        ...
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""
-        ...
 
     def exists(self, key: str) -> bool:
         """Report if an object has this name. Raises StoreError."""
-        ...
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """The names that start with the prefix, in order of their UTF-8 bytes."""
-        ...
 
 
 def check_key(key: str) -> str:

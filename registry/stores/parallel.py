@@ -17,6 +17,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def is_remote(store: Store) -> bool:
+    """Report if each request to the store waits for a network."""
+    return store.uri.startswith("s3:")
+
+
 def parallel_map(
     store: Store, work: Callable[[T], R], items: Iterable[T], ahead: int = _AHEAD
 ) -> Iterator[R]:
@@ -27,7 +32,7 @@ def parallel_map(
     items are always taken in this thread. Raises the first error of ``work`` in that order, and
     begins no more items after it.
     """
-    if not store.uri.startswith("s3:"):
+    if not is_remote(store):
         yield from map(work, items)
         return
     rest = iter(items)

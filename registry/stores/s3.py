@@ -42,6 +42,7 @@ _REMEDIES = {
     "AccessDenied": "access denied: these credentials may not do that here",
     "403": "access denied: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and their rights",
     "ExpiredToken": "the session token has expired: renew AWS_SESSION_TOKEN",
+    "RequestTimeTooSkewed": "this machine's clock is more than 15 minutes off: set it",
     "QuotaExceeded": "the bucket is full: free some space, or raise its quota",
     "InsufficientStorage": "the server is full: free some space",
     "507": "the server is full: free some space",
@@ -73,11 +74,9 @@ class S3Store:
         options = dict(parse_qsl(parts.query))
         if unknown := sorted(set(options) - {"endpoint", "region"}):
             raise StoreError(f"s3://{parts.netloc}: unknown option {unknown[0]!r}: write {_FORM}")
-        endpoint = options.get("endpoint", "")
-        if endpoint:
+        if endpoint := options.get("endpoint", ""):
             _check_endpoint(endpoint, parts.netloc)
-        prefix = parts.path.strip("/")
-        if prefix:
+        if prefix := parts.path.strip("/"):
             check_key(prefix)
         return cls(parts.netloc, prefix, endpoint, options.get("region", ""))
 
@@ -260,6 +259,11 @@ class S3Store:
                 return f"{_code(error)}: {message}"
             case failures.NoCredentialsError() | failures.PartialCredentialsError():
                 return "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            case failures.ResponseStreamingError() | failures.IncompleteReadError():
+                return f"{self._server} cuts its answers short: see it, or the proxy before it"
+            case failures.SSLError():
+                remedy = "correct endpoint, or name its certificate's authority in AWS_CA_BUNDLE"
+                return f"no TLS connection to {self._server}: {remedy}"
             case failures.ConnectionError() | failures.HTTPClientError():
                 return f"{self._server} cannot be reached: start it, or correct endpoint"
         return str(error)

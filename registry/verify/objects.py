@@ -17,7 +17,7 @@ from typing import Any
 from registry.canonical import digest_bytes
 from registry.checkpoints.checkpoint import CHECKPOINTS
 from registry.errors import BrokenPromise, MissingKey, RegistryError
-from registry.ledger.chain import LEDGER, Entry
+from registry.ledger.chain import COPY, LEDGER, Entry
 from registry.ledger.inventory import (
     CALIBRATIONS,
     CHECKS,
@@ -88,7 +88,7 @@ def check_objects(findings: Findings, progress: Progress | None) -> None:
         episodes.add(key, digests)
         if "" not in digests:
             findings.add(key, _REMOVED)
-        elif not key.startswith(LEDGER) and key not in checked_elsewhere:
+        elif not key.startswith((LEDGER, COPY)) and key not in checked_elsewhere:
             _check_object(findings, key, digests - {""})
         if progress:
             progress(done, max(done, expected))
@@ -133,8 +133,7 @@ class _Episodes:
         """Add an object; ``digests`` has "" if it is stored, and those that inventories give."""
         if not key.startswith(RUN_FOLDERS):
             return
-        stem = key[: key.rfind("/") + 65]
-        if stem != self.stem:
+        if (stem := key[: key.rfind("/") + 65]) != self.stem:
             self.end()
             self.stem = stem
         if digests - {""}:

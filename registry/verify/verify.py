@@ -55,8 +55,7 @@ def check_sealed_sets(findings: Findings) -> None:
 def _check_ciphertext(findings: Findings, record: SealedSet) -> None:
     """The sealed object is the one promised, and its seeds are those committed to."""
     ciphertext = findings.store.get(record.uri)
-    digest = digest_bytes(ciphertext)
-    if digest != record.ciphertext:
+    if (digest := digest_bytes(ciphertext)) != record.ciphertext:
         raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {digest} found")
     if findings.identities is None:
         return
@@ -78,8 +77,7 @@ def _broken_promises(record: SealedSet) -> Iterator[str]:
     if not all(re.fullmatch("[0-9a-f]{64}", text) for text in record.commitments):
         yield "a commitment in it is not 64 hexadecimal digits"
         return
-    root = commitments_root(record.commitments)
-    if root != record.root:
+    if (root := commitments_root(record.commitments)) != record.root:
         yield f"root {record.root} expected over the commitments, {root} found"
     drawn = 2 * (record.seeds_per_arm + sum(record.reserve)) * len(record.strata)
     if not drawn == record.count == len(record.commitments):

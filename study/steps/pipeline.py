@@ -7,10 +7,12 @@ done already changes nothing and says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from registry.errors import BrokenPromise, MissingKey
 from registry.provenance import utc_now
 from study.catalogue import contributions
 from study.steps.register.draw import draw_seeds, is_drawn
@@ -100,7 +102,7 @@ def sweep(
     steps: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    return sweep_wave(study, request, watch, utc_now, steps)
+    return sweep_wave(replace(study, ledger=study.ledger.held()), request, watch, utc_now, steps)
 
 
 def publish(
@@ -116,7 +118,10 @@ def report(
     study: Study, through: int | None = None, watch: Watch = lambda what, done, of: None
 ) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
-    return report_study(study, through, utc_now(), watch)
+    try:
+        return report_study(study, through, utc_now(), watch)
+    except MissingKey as gone:  # of what the ledger promises
+        raise BrokenPromise(f"{gone}: see `dosimeter verify`") from gone
 
 
 def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:

@@ -10,6 +10,7 @@ from study.options import json_option, study_option
 from study.printing import print_records
 from study.protocol.draw_checks import tested_models
 from study.steps.sweep.failing import failing_words, stored_failures
+from study.steps.sweep.wave_command import sweep_state
 from study.workspace.setup import find_registration
 from study.workspace.snapshot import StudySnapshot, take_snapshot
 from study.workspace.study import Study
@@ -53,6 +54,8 @@ def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
         return _step(step, True, f"{models}: {closed.finished} scored, {closed.missing} missing")
     try:
         about = f"{models}: {len(wave.cells) - wave.owed} of {len(wave.cells)} episodes"
+        if state := sweep_state(study, number):
+            about = f"{about}; {state}"
         failing = failing_words(wave.manifest.models, stored_failures(wave))
         about = "; failed: ".join([about, *failing[:_SHOWN]])
     except RegistryError:

@@ -33,8 +33,7 @@ _MOST_BYTES = 4_000_000  # of a template file, which may be larger than the othe
 def open_study(place: str | Path) -> Study:
     """Open a study by its folder, or by the address of its store and a key that the environment
     names. Raises StudyError, RegistryError, BrokenPromise."""
-    address = store_address(place)
-    if address is None:
+    if (address := store_address(place)) is None:
         folder = Path(place)
         protocol = read_protocol(folder)
         uri = protocol.store
@@ -120,8 +119,7 @@ def _named_files(study: Study) -> Iterator[str]:
 def _unpack_files(store: Store) -> Path:
     """Write the files that were recorded last into a folder of this user's cache, and return it.
     Raises StudyError if there are none."""
-    entries = Ledger(store).entries()
-    if not entries:
+    if not (entries := Ledger(store).entries()):
         raise StudyError(
             f"{store.uri}: there is no ledger: give the address of a study's store, or the folder "
             f"that holds {FILE_NAME}"

@@ -52,8 +52,7 @@ def register_plan(
     """Register the plan, if the gate lets it pass, with the chances that ``simulate`` returns in
     words. Return the record, and whether it is new. Raises BrokenPromise if another plan is
     registered."""
-    registered = find_registration(study.ledger)
-    if registered is not None:
+    if (registered := find_registration(study.ledger)) is not None:
         check_plan(study, registered)
         return registered, False
     sealed = check_drawn(study)
@@ -116,8 +115,7 @@ def find_registration(ledger: Ledger) -> Preregistration | None:
 def registration_of(study: Study) -> Preregistration:
     """Return the registered plan, checked against the protocol. Raises StudyError,
     BrokenPromise."""
-    registered = find_registration(study.ledger)
-    if registered is None:
+    if (registered := find_registration(study.ledger)) is None:
         raise StudyError(
             f"{study.folder}: no plan is registered yet; run `dosimeter register` first"
         )
@@ -203,8 +201,7 @@ def check_drawn(study: Study) -> SealedSet:
 
 def check_parties(study: Study) -> None:
     """Raise StudyError if study.yaml names another operator than the ledger's first record."""
-    announced = study.announcement()
-    if announced is None:
+    if (announced := study.announcement()) is None:
         return
     for field in fields(Parties):
         now, then = (getattr(p, field.name) for p in (study.protocol.parties, announced.parties))

@@ -8,8 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import TypeVar
 
 from generators.seed import Seed
 from generators.task import TaskSpec
@@ -18,38 +18,32 @@ from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.storage import attempted_names, finished_names, result_key
 from harness.sweep.schedule import Schedule, WaveInstance, WavePlan, schedule_cells
 from registry.errors import BrokenPromise
-from registry.ledger.chain import Entry, Ledger
+from registry.ledger.chain import Ledger
 from registry.ledger.records import RunManifest, WaveClosed, record_digest
-from registry.sealing import DrawnInstance, Keys, decrypt, recipient_of
+from registry.sealing import DrawnInstance, decrypt, recipient_of
 from registry.stores.parallel import parallel_map
-from study.workspace.study import Study
+from study.workspace.study import Study, read_once
 from study.workspace.tables import WaveTable
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 
-class LedgerSnapshot(Ledger):
-    """The records of a ledger as they were read once, and verified. Appending goes to the ledger
-    in the store; the snapshot does not change."""
+def _read_once(read: Callable[[Study], T]) -> Callable[[Study], T]:
+    """Return a method of a snapshot that calls one of the study when it is first called."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__(ledger.store)
-        self._live = ledger
-        self._entries = ledger.entries()
-        logger.info("ledger: %d records", len(self._entries))
+    @wraps(read)
+    def method(self: Study) -> T:
+        values, name = vars(self), f"_{read.__name__}"
+        if name not in values:
+            values[name] = read(self)
+        kept: T = values[name]
+        return kept
 
-    def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
-        """Return all records, oldest first; with ``expected_head`` they are read anew."""
-        return self._entries if expected_head is None else self._live.entries(expected_head)
-
-    def append_unless(
-        self, record: Any, time: str, there: Callable[[Entry], bool]
-    ) -> tuple[Entry, bool]:
-        """Append to the ledger in the store."""
-        return self._live.append_unless(record, time, there)
+    return method
 
 
 @dataclass(frozen=True)
@@ -58,24 +52,12 @@ class StudySnapshot(Study):
     results are read when first asked for, and once. Reading functions take a snapshot where a
     command needs several of them; functions that write take the study."""
 
-    ledger: LedgerSnapshot
     watch: Watch = lambda what, done, of: None  # gets the progress of work that may take long
 
-    def identities(self) -> tuple[str, ...]:
-        """Return the age identities that decrypt sealed files. Raises RegistryError."""
-        return self._identities
-
-    def keys(self) -> Keys:
-        """Return the keys of what the study stores itself. Raises RegistryError."""
-        return self._keys
-
-    def entries(self) -> tuple[DrawnInstance, ...]:
-        """Return the seeds of both arms. Raises RegistryError."""
-        return self._sealed_entries
-
-    def instances(self) -> tuple[WaveInstance, ...]:
-        """Return the drawn instances without their arms. Raises RegistryError."""
-        return self._drawn_instances
+    identities = _read_once(Study.identities)
+    keys = _read_once(Study.keys)
+    entries = _read_once(Study.entries)
+    instances = _read_once(Study.instances)
 
     @cached_property
     def waves(self) -> Mapping[int, WaveSnapshot]:
@@ -109,24 +91,6 @@ class StudySnapshot(Study):
             if _HEX.fullmatch(name):
                 names += bytes.fromhex(name)
         return names
-
-    @cached_property
-    def _identities(self) -> tuple[str, ...]:
-        return super().identities()
-
-    @cached_property
-    def _keys(self) -> Keys:
-        return super().keys()
-
-    @cached_property
-    def _drawn_instances(self) -> tuple[WaveInstance, ...]:
-        return super().instances()
-
-    @cached_property
-    def _sealed_entries(self) -> tuple[DrawnInstance, ...]:
-        entries = super().entries()
-        logger.debug("sealed draw: %d seeds", len(entries))
-        return entries
 
 
 @dataclass(frozen=True)
@@ -191,7 +155,8 @@ class WaveSnapshot:
 def take_snapshot(study: Study, watch: Watch = lambda what, done, of: None) -> StudySnapshot:
     """Read the ledger of a study, once; the rest follows on demand. ``watch`` gets the progress of
     what may take long then. Raises BrokenPromise."""
-    ledger = LedgerSnapshot(study.ledger)
+    ledger = study.ledger.held(grows=False)
+    logger.info("ledger: %d records", len(ledger.entries()))
     return StudySnapshot(study.folder, study.protocol, study.store, ledger, watch)
 
 
@@ -227,7 +192,7 @@ def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
 
 def run_identity_of(study: Study, manifest: RunManifest) -> str:
     """Return the key of a run. Needs the study's key or the operator's. Raises RegistryError."""
-    sealed = study.store.get(manifest.run_key)
+    sealed = read_once(study.store, manifest.run_key)  # type: ignore[arg-type]  # no protocol has a hash
     identity = decrypt(sealed, study.identities(), manifest.run_key).decode("ascii", "replace")
     if recipient_of(identity) != manifest.run_recipient:
         raise BrokenPromise(f"{manifest.run_key}: not the key of the run that the manifest names")

@@ -80,8 +80,7 @@ class WaveTable:
         be stored is yielded all the same.
         """
         for number, data in enumerate(parallel_map(self._store, self._get, range(len(self)))):
-            part = None if data is None else self._open(number, data)
-            if part is None:
+            if (part := None if data is None else self._open(number, data)) is None:
                 watch(number, len(self))
                 part = self._derive(number)
                 self._put(number, part)

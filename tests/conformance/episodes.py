@@ -73,7 +73,7 @@ class FoldersInMemory:
     """The provider of such folders."""
 
     image = "none"
-    isolates = True
+    isolates, trouble = True, ""
     libraries: tuple[tuple[str, str], ...] = ()
 
     def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:

@@ -46,6 +46,7 @@ class Answer:
     drop: bool = False  # the connection is reset half-way through the body
     drip: float = 0.0  # seconds that the body takes, in pieces
     media: str = JSON_TYPE
+    times: int = 1  # that it is sent
 
     @property
     def data(self) -> bytes:
@@ -72,7 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
             Incoming(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
         )
         with suppress(ConnectionError):  # the client may have given up
-            self._send(answer)
+            for _ in range(answer.times):
+                self._send(answer)
 
     def _send(self, answer: Answer) -> None:
         time.sleep(answer.seconds)

@@ -20,8 +20,7 @@ def test_sections_of_families_that_are_made_quickly_are_not_stale() -> None:
     assert len(quick) == 6
     for section in made.text.split("\n## ")[1:]:
         assert f"\n## {section.rstrip()}\n" in page, "run `make gallery`"
-    pictures = {f"{gallery.FOLDER}/{name}" for name in made.pictures}
-    assert pictures.isdisjoint(gallery.stale(made))
+    assert {f"{gallery.FOLDER}/{name}" for name in made.pictures}.isdisjoint(gallery.stale(made))
 
 
 @pytest.mark.slow

@@ -114,8 +114,7 @@ def test_the_program_accepts_every_example(section: Any, tmp_path: Path) -> None
                 read_protocol(tmp_path)
             continue
         read_protocol(tmp_path)
-        errors = [error.message for error in validator.iter_errors(dates_as_text(study))]
-        assert errors == [], name
+        assert [error.message for error in validator.iter_errors(dates_as_text(study))] == [], name
 
 
 def dates_as_text(value: Any) -> Any:

@@ -270,8 +270,7 @@ def dosed(
     """A model with these shares of right answers, public and private, spread over key sizes."""
     right = np.zeros(2 * N)
     for arm, share in zip((PUBLIC, ~PUBLIC), shares, strict=True):
-        places = np.flatnonzero(arm)
-        right[places[: round(share * N)]] = 1
+        right[np.flatnonzero(arm)[: round(share * N)]] = 1
     given = np.where(PUBLIC, dose or 0, 0) if copies is None else copies
     verdict = CONTAMINATED if shares[0] - shares[1] > 0.1 else None
     return DosedModel(name, dose, given, right, verdict, {"answer": right + PUBLIC})
@@ -330,8 +329,7 @@ def test_missing_answers_are_left_out_and_are_not_zero() -> None:
     whole = dosed("a", 1, (0.8, 0.6))
     right = whole.right.copy()
     right[N - 20 : N] = np.nan  # of wrong public answers
-    lost = DosedModel("a", 1, whole.copies, right, None, {})
-    (row,) = response(lost).rows
+    (row,) = response(DosedModel("a", 1, whole.copies, right, None, {})).rows
     assert row.public.instances == N - 20
     assert row.public.mean == pytest.approx(160 / 180)
     assert [each.instances for each in row.by_size] == [50, 100]

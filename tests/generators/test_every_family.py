@@ -89,8 +89,7 @@ def test_static_criteria_are_all_that_every_instance_asks_alike(stratum):
 
     first, others = stratum.instances[0], stratum.instances[1:]
     for name, static in {c.metarubric: is_static(c) for c in first.rubric.parts}.items():
-        same = all(asked(each, name) == asked(first, name) for each in others)
-        assert same is static, name
+        assert all(asked(each, name) == asked(first, name) for each in others) is static, name
 
 
 def test_another_instances_key_is_no_key(stratum):
@@ -149,8 +148,7 @@ def test_the_digest_covers_every_part(stratum):
             instance, brief=dataclasses.replace(brief, assets=(touched, *brief.assets[1:]))
         ),
     ]
-    digests = {instance_digest(each) for each in (instance, *others)}
-    assert len(digests) == 1 + len(others)
+    assert len({instance_digest(each) for each in (instance, *others)}) == 1 + len(others)
 
 
 def test_the_rubric_reads_as_plain_text_and_plain_json(stratum):
@@ -165,8 +163,7 @@ def test_the_rubric_reads_as_plain_text_and_plain_json(stratum):
 
 
 def test_every_criterion_can_be_decided_without_a_judge(stratum):
-    instance = stratum.instances[0]
-    assert None not in check_answer(instance.rubric, None)
+    assert None not in check_answer(stratum.instances[0].rubric, None)
 
 
 # Keys from one number to a list of 50: how many, is what the levels of this family differ in.

@@ -126,8 +126,7 @@ def test_facts_do_not_regard_the_gates_that_verdicts_do():
     facts = check_facts(rubric, answer)  # two of seven are right: a guess
     assert facts == (True, True, False, False, True)
     assert check_answer(rubric, answer) == apply_gates(rubric, facts, answer) == (False,) * 5
-    honest = Answer({"numbers": [0.0, 1.0], "total": 7})
-    assert check_answer(rubric, honest) == facts
+    assert check_answer(rubric, Answer({"numbers": [0.0, 1.0], "total": 7})) == facts
 
 
 def test_without_a_block_the_gates_open_if_half_of_the_rows_are_met():

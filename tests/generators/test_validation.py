@@ -215,8 +215,7 @@ def level(difficulty, noisy, guess=0.05, error=0.01):
 
 
 def test_scores_that_rise_with_difficulty_are_told_from_noise():
-    falling = [level("easy", 0.9), level("medium", 0.8), level("hard", 0.7)]
-    assert list(rising_scores(falling)) == []
+    assert list(rising_scores([level("easy", 0.9), level("medium", 0.8), level("hard", 0.7)])) == []
     assert list(rising_scores([level("easy", 0.8), level("medium", 0.87)])) == []
     (noisy,) = rising_scores([level("easy", 0.7), level("hard", 0.9)])
     assert noisy == (

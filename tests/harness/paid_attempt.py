@@ -22,4 +22,4 @@ def journal_of(store: Store, episode: str, recipient: str, identity: str) -> Sto
 class Vouched(LocalSandboxes):
     """The local sandbox, for a model whose every word the test has written itself."""
 
-    isolates = True
+    isolates, trouble = True, ""

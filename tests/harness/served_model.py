@@ -44,5 +44,4 @@ def served_model(
     **settings: Any,
 ) -> M:
     """The model "m" with these settings."""
-    made = _SETTINGS[cls].make(model=model, base_url=url, **settings)
-    return cls("m", made, key, sleep)
+    return cls("m", _SETTINGS[cls].make(model=model, base_url=url, **settings), key, sleep)

@@ -128,8 +128,6 @@ def test_a_pin_holds_what_was_stated_and_gives_the_settings_back(cls: type[Model
               if field.is_required() and name != "provider"}  # fmt: skip
     if cls is LocalSettings:
         stated["model"] = "smollm2"
-    made = cls.make(family="llama", retention="kept", **stated)
-    pinned = pin_model("m", made)
+    pinned = pin_model("m", cls.make(family="llama", retention="kept", **stated))
     assert settings_of(pinned) == cls.make(**stated)  # facts are no part of a pin
-    names = {name for name, _ in pinned.settings}
-    assert names == stated.keys() - {"model", "sha256"}
+    assert {name for name, _ in pinned.settings} == stated.keys() - {"model", "sha256"}

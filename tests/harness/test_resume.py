@@ -473,8 +473,7 @@ def test_of_two_workers_at_one_cell_one_result_counts_and_both_are_done(tmp_path
         outcomes = list(both.map(lambda bench: run_cell(cell, bench, noon), (first, second)))
         assert len(served.requests) <= 2 * TURNS
     assert [outcome.finished for outcome in outcomes] == [True, True]
-    store = FolderStore(tmp_path)
-    assert list(store.list("attempts/")) == [attempt_key(cell.episode, 1)]
+    assert list(FolderStore(tmp_path).list("attempts/")) == [attempt_key(cell.episode, 1)]
     (result,) = results(tmp_path).values()
     assert (result.score, result.attempts) == (1.0, 1)
     attempt = episode_of(tmp_path, cell)

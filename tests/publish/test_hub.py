@@ -240,8 +240,7 @@ def test_a_leak_in_what_was_read_back_stops_the_tag(
     hub: Any, draw: Any, check: Check, release: ReleaseManifest
 ) -> None:
     def slip() -> None:
-        files = dict(hub.repositories[REPOSITORY].at("main").files)
-        stored = files[".gitattributes"]
+        stored = dict(hub.repositories[REPOSITORY].at("main").files)[".gitattributes"]
         hub.blobs[stored.key] += draw.private[0].seed.encode()
 
     hub.at("POST", COMMITS, slip, after=True)
@@ -295,8 +294,7 @@ def test_who_may_not_write_is_told_so(
 
 
 def test_without_a_token_it_says_how_to_get_one(hub: Any, release: ReleaseManifest) -> None:
-    process = start(hub, PROGRAM, str(release.folder), REPOSITORY)
-    _, said = process.communicate(timeout=120)
+    _, said = start(hub, PROGRAM, str(release.folder), REPOSITORY).communicate(timeout=120)
     assert "PublishError: no Hub token: set HF_TOKEN, or log in with: hf auth login" in said
     assert hub.repositories == {}
 

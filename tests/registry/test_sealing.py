@@ -161,8 +161,7 @@ def test_a_commitment_is_the_documented_hmac() -> None:
 def test_a_commitment_hides_a_guessable_seed() -> None:
     """The same small seed under two nonces shares nothing that could be looked up."""
     small = (7).to_bytes(32, "big")
-    made = {commit(os.urandom(32), "sha256:aa", small) for _ in range(50)}
-    assert len(made) == 50
+    assert len({commit(os.urandom(32), "sha256:aa", small) for _ in range(50)}) == 50
 
 
 @given(

@@ -202,8 +202,7 @@ def graded(folder: Path, wave: int, **wrong: object) -> Verification:
     others = {episode: f"grades/{judge[7:]}/{episode}.age" for episode in EPISODES}
     for key in (*others.values(), f"judgements/{judge[7:]}/{'e' * 64}-00.age"):
         put(store, key)
-    of = wrong.pop("episodes", episodes)
-    made = write_inventory(store, judge_objects(store, judge, of, ()))
+    made = write_inventory(store, judge_objects(store, judge, wrong.pop("episodes", episodes), ()))
     record = Graded(wave, closed.manifest, PIN, False, 3, made.objects, made.objects_root)
     ledger.append(replace(record, **wrong), NOW)
     return _verify(folder)
@@ -295,10 +294,8 @@ def test_what_a_judge_graded_again_is_the_first_waves_and_was_graded_before(
     ledger = signed_ledger(store)
     (first, *_) = (entry.record for entry in ledger.find("graded"))
     for episode in EPISODES[:3]:
-        key = f"regrades/{judge[7:]}/0001/{episode}.age"
-        put(store, key)
-    episodes = EPISODES[:count]
-    keys = judge_objects(store, judge, episodes, [first.objects_root], 1)
+        put(store, f"regrades/{judge[7:]}/0001/{episode}.age")
+    keys = judge_objects(store, judge, EPISODES[:count], [first.objects_root], 1)
     made = write_inventory(store, keys)
     record = Regraded(1, 0, first.manifest, PIN, 1.0, 3, made.objects, made.objects_root)
     ledger.append(replace(record, **wrong), NOW)
@@ -373,11 +370,9 @@ def test_an_inventory_rewritten_to_suit_does_not_match_the_ledger(folder: Path) 
     root = entry.record.objects_root
     victim = next(key for key, _ in read_inventory(store, root) if key.startswith("results/"))
     (folder / victim).unlink()
-    kept = [key for key, _ in read_inventory(store, root) if key != victim]
-    made = write_inventory(store, kept)
+    made = write_inventory(store, [key for key, _ in read_inventory(store, root) if key != victim])
     shutil.copy(folder / head_key(made.objects_root), folder / head_key(root))
-    problems = dict(_verify(folder, key=False).problems)
-    assert list(problems) == [entry.place]
+    assert list(dict(_verify(folder, key=False).problems)) == [entry.place]
     found = [problem for _, problem in _verify(folder, key=False).problems]
     assert any("objects root" in each for each in found)
     assert any("results root" in each for each in found)
@@ -489,8 +484,7 @@ def test_a_promise_that_was_made_before_is_named(
 
 
 def test_a_release_and_a_report_name_what_stands_before_them(folder: Path) -> None:
-    store = FolderStore(folder)
-    ledger = signed_ledger(store)
+    ledger = signed_ledger(FolderStore(folder))
     root, plan = ledger.find("sealed-set")[0].record.root, ledger.find("preregistration")[0].record
     released = Release("public", root, 3, "sha256:c", "folder", "")
     report = ReportIssued(1, record_digest(plan), "sha256:t", "sha256:r", ())

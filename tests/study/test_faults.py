@@ -84,8 +84,7 @@ def check_clean(study: Study, *folders: Path) -> None:
     private byte is in the files that it left outside the study."""
     until(lambda: not processes_of(study))
     temporary = [*(folder / "tmp" for folder in folders), study.folder.parent / "tmp"]
-    left = [each for folder in temporary if folder.exists() for each in folder.iterdir()]
-    assert not left
+    assert not [each for folder in temporary if folder.exists() for each in folder.iterdir()]
     secrets = private_bytes(study)
     for place in folders:
         for file in filter(Path.is_file, place.rglob("*")):
@@ -203,8 +202,7 @@ def test_a_killed_gcs_ends_the_sweep_in_one_line_and_another_cluster_goes_on(
             assert "the head of the cluster at" in refused(sweep, 1)
         gate.open.set()
         with cluster(1, study) as (made, _):
-            again = begin(study, "--address", made.address)
-            check_swept(study, finish(again), served, lost=0)
+            check_swept(study, finish(begin(study, "--address", made.address)), served, lost=0)
             check_clean(study)
 
 

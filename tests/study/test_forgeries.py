@@ -143,8 +143,7 @@ def by_another_cell(it: Begun, key: str, data: bytes) -> bytes:
     mine = next(cell for cell in cells if result_key(cell.episode) != key)
     signer = made.keys_of(mine).signer
     assert signer is not None
-    plain = sign_object(signer, key, improved(opened(it, key, data)))
-    return encrypt(plain, it.study.recipients())
+    return encrypt(sign_object(signer, key, improved(opened(it, key, data))), it.study.recipients())
 
 
 def under_another_name(it: Begun, key: str, data: bytes) -> bytes:

@@ -109,8 +109,7 @@ def test_a_step_done_already_changes_nothing(finished: Study) -> None:
 
 
 def test_the_same_look_gives_the_same_bytes(finished: Study) -> None:
-    page = pipeline.report(finished)[1]
-    first = page.read_bytes()
+    first = pipeline.report(finished)[1].read_bytes()
     assert pipeline.report(finished)[1].read_bytes() == first
 
 

@@ -58,8 +58,7 @@ def test_mini_swe_agent_solves_tasks_inside_the_sandbox(
     monkeypatch.setenv("KEY_OF_MINI", "secret-key-of-mini")
     image = ensure_agent_image("mini-swe-agent")
     with serve(always=solve) as server:
-        text = PROTOCOL.format(url=server.url, image=image)
-        study = make_study(tmp_path / "study", text)
+        study = make_study(tmp_path / "study", PROTOCOL.format(url=server.url, image=image))
         run_wave(study)
     manifest = manifest_of(study.ledger, 0)
     assert manifest is not None

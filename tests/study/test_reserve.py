@@ -44,8 +44,7 @@ def test_all_public_tranches_are_published_at_once_and_no_private_one(study: Stu
     public = {e.instance for e in study.entries() if e.arm is Arm.PUBLIC}
     assert len(public) == 2 + 2
     files = [*(study.folder / "release").rglob("*.parquet")]
-    released = {i for path in files for i in pq.read_table(path)["instance"].to_pylist()}
-    assert released == public
+    assert {i for path in files for i in pq.read_table(path)["instance"].to_pylist()} == public
     assert verify_study(study.store, study.identities()).holds
 
 

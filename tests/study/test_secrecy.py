@@ -45,8 +45,7 @@ def rooms() -> Iterator[Path]:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    study = make_study(tmp_path / "study", STUDY)
-    return study
+    return make_study(tmp_path / "study", STUDY)
 
 
 def start(study: Study, rooms: Path, *arguments: str) -> subprocess.Popen[bytes]:

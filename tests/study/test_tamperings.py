@@ -224,8 +224,7 @@ def _extra_leak(world: World, signer: Signer, named: bool) -> None:
         "reason": "so it is said",
         "commitments": [sealed.commitments[place]] if named else [],
     }
-    last = world.entries[-1]
-    leak = replace(last, sequence=-1, kind="leak", body=body, time=NOW)
+    leak = replace(world.entries[-1], sequence=-1, kind="leak", body=body, time=NOW)
     world.rewrite([*world.entries, leak], signer)
 
 

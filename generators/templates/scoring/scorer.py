@@ -36,11 +36,9 @@ class Workspace(Protocol):
 
     def read(self, path: str) -> bytes | None:
         """A regular file's bytes; None if there is none, or it leads out of the sandbox."""
-        ...
 
     def kind(self, path: str) -> str | None:
         """``file``, ``folder``, or None if there is neither."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,8 +149,7 @@ def _items(value: Any) -> list[dict[str, Any]]:
 
 def _form_of(form: dict[str, Any], item: dict[str, Any]) -> dict[str, Any] | None:
     """The form of an item, None if it is of no known kind."""
-    kinds = form.get("$kinds")
-    if kinds is None:
+    if (kinds := form.get("$kinds")) is None:
         return form
     names = (str(item.get("type")), *item)
     found: dict[str, Any] | None = next((kinds[name] for name in names if name in kinds), None)

@@ -79,8 +79,7 @@ def reply_from_response(
         reasoning=clean_text("\n\n".join(thought for thought in thoughts if thought)),
         native=_native(response.parts) if replay.native else "",
     )
-    finish = REFUSAL if refusal else reading.finish
-    if finish == "stop":
+    if (finish := REFUSAL if refusal else reading.finish) == "stop":
         finish = _ending(message, reading.body)
     served = clean_text(response.model_name or version)
     response_id = clean_text(response.provider_response_id or "")
@@ -149,8 +148,7 @@ def cut_native(native: str, calls: Sequence[ToolCall], cut_text: Callable[[str],
     left = iter(calls)
     for part in json.loads(native):
         if part["part_kind"] == "tool-call":
-            call = next(left, None)
-            if call is not None:
+            if (call := next(left, None)) is not None:
                 kept.append({**part, "args": call.arguments})
         else:
             text = part["part_kind"] == "text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator, Sequence
 
 from generators.seed import Seed
@@ -13,7 +14,8 @@ RECITATION = "recitation"  # a filter against recitation cut the reply off
 TOO_LARGE = "too_large"  # a reply with a body that is too long to be one
 # Temporary failures are retried as often as the pin says; those that may cost or recur, once. A
 # request that was refused once may have met a fault between; refused twice, it is at fault.
-RETRIED = frozenset(("rate_limit", "overload", "connection", UNFINISHED, NO_REPLY, RECITATION))
+CONNECTION, TLS = "connection", "tls"  # nothing answers, or no secure connection can be made
+RETRIED = frozenset(("rate_limit", "overload", CONNECTION, TLS, UNFINISHED, NO_REPLY, RECITATION))
 RETRIED_ONCE = frozenset(("timeout", "malformed", TOO_LARGE, REFUSED))
 LONGEST_PAUSE = 900.0  # seconds; a server that asks for more is not waited for
 _LONGEST_BACKOFF = 60.0  # seconds, where the server asks for nothing
@@ -66,10 +68,15 @@ def classify(error: Exception, received: bool) -> ProviderError:
     if any(isinstance(each, (TimeoutError, httpx2.TimeoutException)) for each in causes):
         return ProviderError("timeout")
     if any(isinstance(each, httpx2.HTTPError) for each in causes):
-        return ProviderError("connection")
+        return ProviderError(kind_of_break(error))
     if isinstance(error, UserError) or not received:
         raise error
     return ProviderError("malformed", type(error).__name__)
+
+
+def kind_of_break(error: BaseException) -> str:
+    """Return the class of a connection that could not be made, or broke."""
+    return TLS if any(isinstance(each, ssl.SSLError) for each in _causes(error)) else CONNECTION
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

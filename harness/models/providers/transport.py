@@ -67,7 +67,9 @@ def _tls() -> ssl.SSLContext:
 def keeping_client(seconds: float) -> httpx2.AsyncClient:
     """Return an HTTP client that keeps each response in RECEIVED before it is parsed. ``seconds``
     limits connecting and each read. A request raises ProviderError for what is no reply, and for
-    more than MOST_BYTES."""
+    more than MOST_BYTES. It has a connection of its own: a server or proxy that sends a reply twice
+    would answer the next request on that connection with it, and no protocol echoes a request's id.
+    """
     import httpx2
 
     async def keep(response: httpx2.Response) -> None:
@@ -91,7 +93,7 @@ def keeping_client(seconds: float) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         event_hooks={"response": [keep]},
         headers={"Accept-Encoding": "gzip"},
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         timeout=httpx2.Timeout(seconds),
         verify=_tls(),
     )
@@ -110,17 +112,21 @@ async def _unpacked(chunks: AsyncIterable[bytes], encoding: str) -> AsyncIterato
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a response asks its client to wait: ``retry-after-ms`` (OpenAI,
-    Azure) or ``Retry-After``, in seconds or as a date (RFC 9110, 10.2.3); None if it asks for none,
-    or in another form."""
+    Azure) or ``Retry-After``, in seconds or as a date (RFC 9110, 10.2.3), which is compared with
+    the server's own ``Date`` if it sends one; None if it asks for none, or in another form."""
     milliseconds = headers.get("retry-after-ms", "").strip()
     if _SECONDS.fullmatch(milliseconds):
         return float(milliseconds) / 1000
     asked = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(asked):
         return float(asked)
+    until, now = _date(asked), _date(headers.get("date", "")) or datetime.now(UTC)
+    return None if until is None else max(0.0, (until - now).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
     try:
-        date = parsedate_to_datetime(asked)
+        date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (date - datetime.now(UTC)).total_seconds())
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

@@ -35,8 +35,7 @@ def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
     it draws, with a local server's models. Return its path, and examples of what a model will see.
     Raises StudyError as ``init_study``, and for a file that makes no pool."""
     guessed, here = guess_pool(pool), folder.resolve()
-    seeds = len(guessed.groups) // 2
-    if not seeds:
+    if not (seeds := len(guessed.groups) // 2):
         raise StudyError(f"{pool}: one item or group makes no two arms")
     text = fill_template(
         "new_items.yaml",
@@ -104,8 +103,7 @@ def _remove(path: Path) -> None:
 def _ignore(path: Path, names: tuple[str, ...]) -> None:
     """Add names to a .gitignore that lacks them. Raises OSError."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    missing = [name for name in names if name not in old.splitlines()]
-    if missing:
+    if missing := [name for name in names if name not in old.splitlines()]:
         start = old if not old or old.endswith("\n") else old + "\n"
         draft = path.with_name(f"{path.name}.new")
         draft.write_text(start + "".join(f"{name}\n" for name in missing), encoding="utf-8")

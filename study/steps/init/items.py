@@ -71,8 +71,7 @@ def guess_pool(path: Path) -> GuessedPool:
     if not rows:
         raise StudyError(f"{path}: it has no rows")
     prompt = _named(rows, _PROMPTS) or _longest(rows)
-    answer = _named(rows, _ANSWERS)
-    if answer is None:
+    if (answer := _named(rows, _ANSWERS)) is None:
         names = ", ".join(rows[0])
         raise StudyError(f"{path}: no column {', '.join(_ANSWERS)}: rename that of the answers "
                          f"(columns: {names})")  # fmt: skip

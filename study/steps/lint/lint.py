@@ -265,11 +265,9 @@ def _burned_panels(protocol: Protocol) -> Faults:
 
 def _few_frozen_runs(protocol: Protocol) -> Faults:
     """Yield too few runs of frozen models to tell a fault of one look from chance."""
-    rules = protocol.registered_plan().standard
-    if rules is None:
+    if (rules := protocol.registered_plan().standard) is None:
         return
-    runs = len(rules.frozen) * rules.control_runs
-    if runs < LEAST_FROZEN_RUNS:
+    if (runs := len(rules.frozen) * rules.control_runs) < LEAST_FROZEN_RUNS:
         yield (
             ("plan", "controls", "frozen"),
             f"{runs} runs of frozen models on an instance at each look: a fault of one look alone "

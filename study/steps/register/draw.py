@@ -123,8 +123,7 @@ def _announce(
     protocol = study.protocol
     study.own_identities()  # first, so that nothing is drawn that cannot be signed and sealed
     recipients = study.recipients()
-    beacon = round_of(request.beacon) if request.beacon else None
-    if beacon is not None:
+    if (beacon := round_of(request.beacon) if request.beacon else None) is not None:
         check_ahead(beacon, now())
     underpowered, unproved = gate("", "")
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]

@@ -30,8 +30,7 @@ def check_ready(study: Study, reason: str, watch: Watch) -> Underpowered | None:
     _check_reason("--underpowered", reason)
     for fault in _placed(study, chain(find_errors(study), draw_faults(study.protocol, today()))):
         raise StudyError(fault)
-    shortfalls = tuple(find_shortfalls(study.protocol, watch, remedies=not reason))
-    if not shortfalls:
+    if not (shortfalls := tuple(find_shortfalls(study.protocol, watch, remedies=not reason))):
         return None
     if not reason:
         lines = "; ".join(_placed(study, shortfalls))
@@ -43,8 +42,7 @@ def check_proved(study: Study, reason: str, watch: Watch) -> Unproved | None:
     """Return the template questions and families of others that are drawn or registered with a
     reason although they are not proved; None if all are. Raises StudyError without a reason."""
     _check_reason("--unproved", reason)
-    unproved = tuple(unproved_tasks(study.protocol, watch))
-    if not unproved:
+    if not (unproved := tuple(unproved_tasks(study.protocol, watch))):
         return None
     if not reason:
         faults = ((("tasks",), f"{name}: {'; '.join(errors)}") for name, errors in unproved)

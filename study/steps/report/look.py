@@ -233,8 +233,7 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
             bridge = (
                 f"{', '.join(bridging)}, run again, {verb} it" if bridging else "nothing bridges it"
             )
-            changes = find_changes(manifest.provenance, registered.provenance)
-            if changes:
+            if changes := find_changes(manifest.provenance, registered.provenance):
                 sentences.append(
                     f"Wave {number} ran with another harness than registered "
                     f"({'; '.join(changes)}); {bridge}."

@@ -194,8 +194,7 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
 
 def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
     """Return the owed episodes of a model; the planned ones before the wave is begun."""
-    begun = study.waves.get(wave)
-    if begun is None:
+    if (begun := study.waves.get(wave)) is None:
         return planned_episodes(study.protocol, wave, [model])
     if begun.closed is not None:
         return {}

@@ -142,8 +142,7 @@ def exact_rows(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> Iterator[
     burned = burned_tranches(study.ledger.entries())
     for wave in waves:
         for result in wave.results.values():
-            entry = entries.get(result.instance)
-            if entry is None:
+            if (entry := entries.get(result.instance)) is None:
                 raise BrokenPromise(f"wave {wave.number}: a result is of no instance of the draw")
             yield from (join_draw(row, entry, burned) for row in rows_of(result, entry.arm))
 

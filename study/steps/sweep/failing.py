@@ -18,6 +18,7 @@ _MOST_READ = 50  # attempts of one model
 # Class of a provider's failure: its reason, and the remedy.
 _PROVIDER = {
     "connection": ("nothing answers", "is the server running, and is `base_url` right?"),
+    "tls": ("no TLS connection", "is `base_url` right? SSL_CERT_FILE names further authorities"),
     "quota": ("the account's quota is used up", "raise it at the provider; a sweep waits for it"),
     "rate_limit": ("too many requests", "nothing, or state `sweep: {requests_per_minute: …}`"),
     "overload": ("the server is overloaded or fails (5xx)", "nothing: a sweep waits for it"),
@@ -36,6 +37,7 @@ _SANDBOX = {
         "no memory came free for the sandbox",
         "lower `parallel` or `workers`, or raise `sandbox: {memory_gb: …}`",
     ),
+    "engine restarted": ("its engine was started again", "nothing: the sweep goes on"),
     "server": (
         "the sandbox was lost, and not by its programs",
         "see the engine and the memory of that machine",

@@ -123,14 +123,15 @@ def _is_paused(progress: SweepProgress) -> bool:
 
 
 def pause_words(progress: SweepProgress) -> dict[str, str]:
-    """Return the hosts that wait for the store, each with a line that gives the reason."""
+    """Return the hosts that wait for store or sandboxes, each with a line that gives the reason."""
     words: dict[str, str] = {}
     for pause in progress.pauses:
         waiting = ""
         if pause.objects:
             count = "1 object waits" if pause.objects == 1 else f"{pause.objects:,} objects wait"
             waiting = f"; {count} in its outbox"
-        words.setdefault(pause.host, f"paused: no store on {pause.host} ({pause.reason}){waiting}")
+        paused = f"paused: no {pause.lacks} on {pause.host}"
+        words.setdefault(pause.host, f"{paused} ({pause.reason}){waiting}")
     return words
 
 
@@ -170,8 +171,7 @@ def duration_words(seconds: float) -> str:
     """Return a duration in words, to two or three digits."""
     if seconds < 100:
         return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
+    if (minutes := round(seconds / 60)) < 100:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours / 24:.1f} days"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.agent.rules import rules_digest
 from harness.storage import instances_key, run_key_key
-from harness.sweep.schedule import INSTANCES_CODEC
+from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
 from registry.ledger.records import (
@@ -54,14 +54,13 @@ def begin_wave(
     registered = registration_of(study)
     provenance = read_provenance(CHECKOUT, image.digest)
     check_tree(provenance, request.allow_dirty)
-    begun = manifest_of(study.ledger, request.wave)
-    if begun is None:
+    if (begun := manifest_of(study.ledger, request.wave)) is None:
         _check_names(study, request.wave)
     if begun is None or provenance.dirty or begun.provenance != provenance:
         check_grading(study, registered)
-        check_instances(study, request.wave)
+        drawn = check_instances(study, request.wave)
     if begun is None:
-        first = _new_manifest(study, request, registered, provenance, prices)
+        first = _new_manifest(study, request, registered, provenance, prices, drawn)
         entry, fresh = study.ledger.append_unless(
             first,
             now(),
@@ -102,15 +101,14 @@ def check_grading(study: Study, registered: Preregistration) -> None:
         )
 
 
-def check_instances(study: Study, wave: int) -> None:
-    """Raise BrokenPromise if an instance of a wave would be generated otherwise than it was drawn:
-    files, prompt, answer key and rubric, which its id pins. Needs the study's key or the
-    operator's."""
+def check_instances(study: Study, wave: int) -> tuple[WaveInstance, ...]:
+    """Return the drawn instances. Raise BrokenPromise if one of a wave would be generated otherwise
+    than it was drawn: files, prompt, answer key and rubric, which its id pins. Needs the study's
+    key or the operator's."""
     tranches = {0}.union(*study.protocol.wave_tranches(wave).values())
-    catalog = study.protocol.catalog
-    drawn = [instance for instance in study.instances() if instance.tranche in tranches]
-    logger.info("wave %d: comparing %d instances with the draw", wave, len(drawn))
-    for each in drawn:
+    catalog, drawn = study.protocol.catalog, study.instances()
+    logger.info("wave %d: comparing its instances with the draw", wave)
+    for each in (instance for instance in drawn if instance.tranche in tranches):
         family = catalog.family(each.spec.family, each.spec.version)
         if family.generate(each.spec.difficulty, each.seed).id != each.instance:
             raise BrokenPromise(
@@ -118,6 +116,7 @@ def check_instances(study: Study, wave: int) -> None:
                 "otherwise than it was drawn; run the commit and library versions that the "
                 "study is registered with"
             )
+    return drawn
 
 
 def _new_manifest(
@@ -126,6 +125,7 @@ def _new_manifest(
     registered: Preregistration,
     provenance: Provenance,
     prices: str,
+    drawn: tuple[WaveInstance, ...],
 ) -> RunManifest:
     """Return a new manifest, after storing its run key and instances: both are sealed, so a crash
     before the record is in the ledger reveals nothing."""
@@ -148,7 +148,7 @@ def _new_manifest(
         **_terms(protocol, wave),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.readers()))
-    instances = instances_of(study.instances(), manifest)
+    instances = instances_of(drawn, manifest)
     own = study.keys()
     keys = replace(own, recipients=(*own.recipients, recipient))
     INSTANCES_CODEC.write(study.store, instances_key(recipient), instances, keys)

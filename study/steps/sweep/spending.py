@@ -52,7 +52,7 @@ ALLOW = "--allow-unknown-price"
 OVER_BUDGET = "not paid for by the budget"
 _NOT_TRIED = "not tried after that"
 # Failures of a provider that the next call would meet as well.
-_PERMANENT = frozenset(("auth", "quota", "connection", "bad_request", "not_found", "not_told"))
+_PERMANENT = {"auth", "quota", "connection", "tls", "bad_request", "not_found", "not_told"}
 T = TypeVar("T")
 
 
@@ -219,8 +219,7 @@ def wave_spends(
     study: Study, wave: int, counts: Callable[[PricedModel], object] = bool
 ) -> Iterator[tuple[PricedModel, Spend]]:
     """Yield the cost of a wave's episodes, for the models that count. Needs the study's key."""
-    manifest = manifest_of(study.ledger, wave)
-    if manifest is None:
+    if (manifest := manifest_of(study.ledger, wave)) is None:
         return
     pricing = price_pins(study, manifest.models, allow_unknown=True)
     models = {model.name: model for model in pricing.models if counts(model)}

@@ -32,10 +32,25 @@ _SILENT_SECONDS = 60.0
 
 def ask_sweep(study: Study, wave: int, asked: Literal["go", "pause", "stop"]) -> Process:
     """Ask the sweep of a wave to do something, and return its process. Raises StudyError if no
-    sweep of it is at work, RegistryError."""
+    sweep of it is at work, or it was asked to stop; RegistryError."""
     epochs, number, driver = _at_work(study, wave)
+    if epochs.asked(number) is SweepOrder.STOP and asked != "stop":
+        raise StudyError(
+            f"the sweep of wave {wave} on {driver.host} was asked to stop, and ends: `dosimeter "
+            f"sweep --wave {wave}` continues it then"
+        )
     epochs.ask(number, SweepOrder(asked))
     return driver
+
+
+def sweep_state(study: Study, wave: int) -> str:
+    """Return what the sweep of a wave does; "" if none is at work. Raises RegistryError."""
+    try:
+        epochs, number, driver = _at_work(study, wave)
+    except StudyError:
+        return ""
+    words = {SweepOrder.GO: "at work", SweepOrder.PAUSE: "paused", SweepOrder.STOP: "asked to stop"}
+    return f"{words[epochs.asked(number)]} on {driver.host}"
 
 
 def follow_sweep(
@@ -76,8 +91,7 @@ def follow_sweep(
 def _at_work(study: Study, wave: int) -> tuple[Epochs, int, Process]:
     """Return the epochs of a wave's run, the number of the last one, and its process. Raises
     StudyError if that has ended."""
-    manifest = manifest_of(study.ledger, wave)
-    if manifest is not None:
+    if (manifest := manifest_of(study.ledger, wave)) is not None:
         identity = run_identity_of(study, manifest)
         readers = (*study.readers(), manifest.run_recipient)
         epochs = Epochs(study.store, manifest.run_recipient, readers, (identity,))

@@ -126,16 +126,14 @@ def close_wave_now(
     study.protocol.wave_models(wave)
     if (closed := closed_wave(study.ledger, wave)) is not None:
         return closed, False
-    manifest = manifest_of(study.ledger, wave)
-    if manifest is None:
+    if (manifest := manifest_of(study.ledger, wave)) is None:
         raise StudyError(f"wave {wave} is not begun; run `dosimeter sweep --wave {wave}` first")
     check_here(manifest)
     with exclusive(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
         begun = take_snapshot(study).waves[wave]
         cells, finished = begun.cells, begun.finished
         tried = cells.marks(attempted_names(study.store))
-        untried = sum(not any(marks) for marks in zip(finished, tried, strict=True))
-        if untried:
+        if untried := sum(not any(marks) for marks in zip(finished, tried, strict=True)):
             raise StudyError(
                 f"wave {wave}: {untried} of {len(cells)} episodes were never tried, "
                 f"and what was never tried is not missing; run `dosimeter sweep --wave {wave}`"
@@ -229,8 +227,7 @@ def _check_opened(
             f"{study.folder / FILE_NAME}: waves: the new wave cannot be added to the list as it is "
             "written; add it by hand"
         )
-    registered = find_registration(study.ledger)
-    if registered is None:
+    if (registered := find_registration(study.ledger)) is None:
         return
     opened = Study(study.folder, planned, study.store, study.ledger)
     try:

@@ -60,7 +60,6 @@ class GradeCheck(Protocol):
 
     def check(self, made: RemadeEpisode, counts: Counter[str]) -> Iterator[Finding]:
         """Yield how the grade of an episode differs when it is made again, and count it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

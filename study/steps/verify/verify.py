@@ -44,8 +44,7 @@ def check_release(
     one; by default that of the study. Raises StudyError if a folder that is given is none."""
     if folder is not None and not folder.is_dir():
         raise StudyError(f"--release {folder}: no folder; give one with the released files")
-    released = [entry.record for entry in entries if entry.kind == "release"]
-    if not released:
+    if not (released := [entry.record for entry in entries if entry.kind == "release"]):
         if folder is not None:
             yield str(folder), "the ledger has no record of a release"
         return
@@ -78,8 +77,7 @@ def _check_files(folder: Path, record: Release) -> Iterator[tuple[str, str]]:
     except OSError as error:
         yield str(listed), f"cannot be read ({error.strerror}): these are not the released files"
         return
-    digest = digest_bytes(data)
-    if digest != record.content:
+    if (digest := digest_bytes(data)) != record.content:
         yield str(listed), f"was altered: digest {record.content} expected, {digest} found"
         return
     promised: Mapping[str, str] = json.loads(data)
@@ -166,8 +164,7 @@ def check_code(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
         if made.dirty:
             changed.append(str(entry.sequence))
             continue
-        lock = lock_of_commit(CHECKOUT, made.commit)
-        if lock is None:
+        if (lock := lock_of_commit(CHECKOUT, made.commit)) is None:
             yield "", f"the code of {entry.place}: this repository has no commit {made.commit[:40]}"
         elif lock != made.lock:
             problem = f"lock {made.lock} is not that of its commit, {lock}"

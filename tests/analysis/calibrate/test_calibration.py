@@ -255,5 +255,4 @@ def test_the_picture_says_what_it_shows(regime_a: Calibration) -> None:
     assert wide == plot_calibration(regime_a) != narrow
     assert "limit of detection" in wide
     assert "are detected with probability 0.8" in wide
-    body = calibration_json(regime_a)
-    assert body["dose_at_80"] == regime_a.enough
+    assert calibration_json(regime_a)["dose_at_80"] == regime_a.enough

@@ -74,8 +74,7 @@ def test_no_skill_no_correction() -> None:
         ((True, True, 50),),  # never asked about what is wrong
     ):
         assert correct_estimate(gap, read_rates(body(*counts), "here")) is None
-    unknown = correct_estimate(replace(gap, se=None, df=None), RATES)
-    assert unknown == (pytest.approx(0.08), None)
+    assert correct_estimate(replace(gap, se=None, df=None), RATES) == (pytest.approx(0.08), None)
 
 
 def test_intervals_hold_the_true_gap_as_often_as_they_say() -> None:

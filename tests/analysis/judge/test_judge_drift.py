@@ -85,8 +85,7 @@ def test_what_moves_one_arm_fails_and_says_where(rows) -> None:
 def test_what_was_scored_once_counts_for_nothing(rows) -> None:
     held = regraded(rows, uneven)
     lost = tuple(lose(held.after, lambda r: r.model == OLD[0].name))
-    plan = plan_of(second_grader="judge")
-    drift = measure_drift(plan, replace(held, after=lost), REGISTRATION)
+    drift = measure_drift(plan_of(second_grader="judge"), replace(held, after=lost), REGISTRATION)
     assert drift.answers == sum(r.wave == 0 and r.model != OLD[0].name for r in rows)
     assert drift.models[1].public is None
     assert drift.models[1].control.state == "not run"
@@ -94,8 +93,7 @@ def test_what_was_scored_once_counts_for_nothing(rows) -> None:
 
 
 def test_a_second_grader_that_drifted_withholds_the_looks_verdicts(rows) -> None:
-    judged = [replace(r, grader="judge") for r in rows]
-    table = make_table([*rows, *judged])
+    table = make_table([*rows, *[replace(r, grader="judge") for r in rows]])
     plan = plan_of(second_grader="judge", regrade=1.0, sensitivity=[], permutations=999)
 
     def verdicts(*drifts: Drift) -> dict[tuple[int, str], str]:

@@ -305,8 +305,7 @@ def test_what_was_owed_follows_the_tranches_of_the_manifest() -> None:
     }
     assert not [line for line in report.deviations if "instances" in line]
     assert report.reserve == (12, 12)
-    served = {s.model: (s.tranches, s.retention) for s in report.served}
-    assert served["new"] == ((1,), "kept")
+    assert {s.model: (s.tranches, s.retention) for s in report.served}["new"] == ((1,), "kept")
     fewer = report_of([r for r in rows if r.instance != rows[-1].instance])
     told = [line for line in fewer.deviations if "tranche 1" in line]
     assert told[0].startswith(f"Wave 0, {STRATA[1]}, tranche 1: unequal arms, 11 public and 12")

@@ -18,8 +18,7 @@ DRAWN = {"permutations": 999, "enumerate_up_to": 0, "seed": 5}
 
 
 def arms(strata=4, size=16):
-    stratum = np.repeat(np.arange(strata), 2 * size)
-    return stratum, np.tile([True, False], strata * size)
+    return np.repeat(np.arange(strata), 2 * size), np.tile([True, False], strata * size)
 
 
 def by_definition(values, stratum, public):

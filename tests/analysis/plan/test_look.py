@@ -46,8 +46,7 @@ def test_names_tell_the_analysis_nothing(records, study_rows, analysis):
 
 
 def test_the_same_inputs_give_the_same_numbers(records, study_rows, analysis):
-    again = analyse(records.plan, make_table(study_rows[::-1]), records.registration)
-    assert again == analysis
+    assert analyse(records.plan, make_table(study_rows[::-1]), records.registration) == analysis
     other = analyse(records.plan, make_table(study_rows), "sha256:other")
     assert [v.p for v in other.verdicts] != [v.p for v in analysis.verdicts]
 
@@ -63,8 +62,7 @@ def test_holm_and_westfall_young_agree_about_a_clear_case(records, study_rows, a
 
 
 def test_looks_beyond_the_plan_are_exploratory(records, study_rows):
-    plan = replace(records.plan, looks=1)
-    found = analyse(plan, make_table(study_rows), records.registration)
+    found = analyse(replace(records.plan, looks=1), make_table(study_rows), records.registration)
     assert {v.wave: v.exploratory for v in found.verdicts} == {0: False, 1: True}
 
 
@@ -79,13 +77,11 @@ def test_what_the_plan_does_not_name_is_exploratory(records, study_rows):
 
 def test_another_graders_rows_change_nothing(records, study_rows, analysis):
     zero = [replace(r, grader="judge", score=0.0, passed=0) for r in study_rows]
-    found = analyse(records.plan, make_table([*study_rows, *zero]), records.registration)
-    assert found == analysis
+    assert analyse(records.plan, make_table([*study_rows, *zero]), records.registration) == analysis
 
 
 def test_missing_seeds_leave_and_the_rest_is_tested(records, lossy_rows):
-    gone = {r.instance for r in lossy_rows if r.arm == Arm.PUBLIC}
-    lost = sorted(gone)[0]
+    lost = sorted({r.instance for r in lossy_rows if r.arm == Arm.PUBLIC})[0]
     rows = lose(lossy_rows, lambda r: r.instance == lost and r.model == "spiked")
     plan = replace(records.plan, replicates=2)
     spiked = next(v for v in analyse(plan, make_table(rows), records.registration).verdicts
@@ -144,8 +140,7 @@ def test_darwins_pairs_are_enumerated_and_have_an_interval():
     (again,) = analyse(plan, make_table(rows), "sha256:other").verdicts
     assert found.p == again.p == 863 / 32_768
     assert found.p_floor == 1 / 32_768
-    drawn = replace(plan, enumerate_up_to=20_000)
-    (one,) = analyse(drawn, make_table(rows), "sha256:r").verdicts
+    (one,) = analyse(replace(plan, enumerate_up_to=20_000), make_table(rows), "sha256:r").verdicts
     assert one.p_floor == 1 / 20_000
     assert one.p == pytest.approx(found.p, abs=0.005)
     interval = stats.ttest_1samp(np.array(gaps) / 200, 0).confidence_interval(0.95)

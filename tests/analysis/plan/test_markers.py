@@ -99,8 +99,7 @@ def test_models_of_before_the_publication_are_controls() -> None:
 def test_looks_and_models_share_the_registered_alpha() -> None:
     eight = replace(PLAN, looks=8)
     found = MarkerCounts(256, 50), MarkerCounts(256, 32)
-    p = tail(50, 256)
-    assert 0.001 / 8 < p <= 0.001
+    assert 0.001 / 8 < tail(50, 256) <= 0.001
     assert test_markers(PLAN, [("m", *found)], 0)[0].finding is MarkerFinding.EXPOSED
     assert test_markers(eight, [("m", *found)], 0)[0].finding is MarkerFinding.NOT_SHOWN
     beside = test_markers(PLAN, [("m", *found), *[(str(n), *counts(32)) for n in range(9)]], 0)

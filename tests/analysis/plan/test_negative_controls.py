@@ -35,8 +35,7 @@ def test_clean_models_agree():
     values, stratum, public = case()
     found = pooled_control(values, stratum, public, DRAWN)
     assert (found.state, found.reason) == (AGREES, "")
-    mean = values[:, :, 0].mean(axis=1)
-    expected = estimate_gap(mean, stratum, public)
+    expected = estimate_gap(values[:, :, 0].mean(axis=1), stratum, public)
     assert found.gap == pytest.approx(expected.gap)
     assert found.interval90[1] == pytest.approx(expected.upper)
     assert found.se == pytest.approx(expected.se)
@@ -59,8 +58,7 @@ def test_too_few_seeds_prove_nothing():
     assert found.p > 0.05
     assert found.state == UNINFORMATIVE
     assert found.reason.startswith("too few instances to tell: the 90 % interval is")
-    wide = replace(DRAWN, margin=0.5)
-    assert pooled_control(values, stratum, public, wide).state == AGREES
+    assert pooled_control(values, stratum, public, replace(DRAWN, margin=0.5)).state == AGREES
     sure = replace(DRAWN, margin=0.5, level=1.0)
     assert pooled_control(values, stratum, public, sure).state == DISAGREES
 
@@ -107,8 +105,7 @@ def test_a_good_models_missing_scores_make_no_gap():
     found = pooled_control(values, stratum, public, DRAWN)
     assert found.state == AGREES
     assert abs(found.gap) < 0.01
-    plain = np.nanmean(values[:, :, 0], axis=1)
-    assert estimate_gap(plain, stratum, public).gap < -0.03
+    assert estimate_gap(np.nanmean(values[:, :, 0], axis=1), stratum, public).gap < -0.03
 
 
 def test_a_control_without_scores_in_an_arm_was_not_run():

@@ -81,8 +81,7 @@ def test_scores_are_calibrated_by_the_models_of_before_publication(rows):
             place for place, column in enumerate(means.columns)
             if column.model.startswith("old") and column.wave <= look.wave
         ]  # fmt: skip
-        x = means.values[:, own, 0].mean(axis=1)
-        theirs = estimate_gap(x, means.stratum, means.public).gap
+        theirs = estimate_gap(means.values[:, own, 0].mean(axis=1), means.stratum, means.public).gap
         for result in look.results:
             assert result.verdict.estimate == pytest.approx(result.unadjusted.gap - theirs)
 
@@ -103,8 +102,7 @@ def test_a_look_without_a_control_run_is_not_calibrated_and_claims_nothing(rows)
     assert min(v.p_adjusted for v in found.verdicts) < 0.001, "whatever the test says"
     assert {c.state for c in found.controls if c.kind == "C1"} == {"not run"}
     assert "fitted-slope" not in {row.analysis for row in found.sensitivity}
-    late = [r for r in rows if not r.model.startswith("old") or r.wave == 2]
-    two = plainly(late).standard.looks
+    two = plainly([r for r in rows if not r.model.startswith("old") or r.wave == 2]).standard.looks
     assert [look.control_models for look in two] == [(), ("old-0",)], "not by runs yet to come"
     assert {r.verdict.verdict for r in two[0].results} == {"inconclusive"}
     assert "contaminated" in {r.verdict.verdict for r in two[1].results}
@@ -148,8 +146,7 @@ def test_a_fault_that_all_models_share_makes_no_claim_and_a_leak_in_one_does(man
     """Ten points in one arm of every model, the controls with them, move nothing that is tested;
     the same in one model is found."""
     before = plainly(many)
-    faulty = shifted(many, 0.1, lambda r: True)
-    found = plainly(faulty)
+    found = plainly(shifted(many, 0.1, lambda r: True))
     words = {v.model: v.verdict for v in found.verdicts}
     assert "contaminated" not in {words["honest"], words["other"], words["later"]}
     assert words["told"] == "contaminated", "and it hides no leak of another size"
@@ -166,8 +163,7 @@ def test_a_fault_that_all_models_share_makes_no_claim_and_a_leak_in_one_does(man
 
 
 def test_a_fault_of_one_look_alone_is_seen_and_calibrated_by_its_frozen_runs(many):
-    faulty = shifted(many, 0.2, lambda r: r.wave == 2)
-    found = plainly(faulty)
+    found = plainly(shifted(many, 0.2, lambda r: r.wave == 2))
     one, two = found.standard.looks
     assert (one.changed, two.changed) == (False, True)
     assert one.control_models == tuple(a.name for a in OLD)
@@ -220,15 +216,13 @@ def test_the_smallest_fault_that_a_looks_frozen_runs_would_show_is_told(rows, ma
 def test_a_look_whose_harness_changed_is_inconclusive_with_fewer_than_four_frozen_runs(many):
     faulty = shifted(many, 0.2, lambda r: r.wave == 2)
     few = [r for r in faulty if r.model != "old-0" or r.replicate < 3]
-    found = plainly(few)
-    one, two = found.standard.looks
+    one, two = plainly(few).standard.looks
     assert (one.changed, two.changed) == (False, True)
     for result in two.results:
         assert result.verdict.verdict == "inconclusive"
         assert result.verdict.note.startswith("the harness changed: ")
         assert "3 of their runs an instance are too few to calibrate by" in result.verdict.note
-    told = next(r for r in two.results if r.model == "told")
-    assert told.verdict.p_adjusted < 0.001
+    assert next(r for r in two.results if r.model == "told").verdict.p_adjusted < 0.001
     assert "harness" not in one.results[0].verdict.note
     again = [replace(r, model="old-1") for r in few if r.model == "old-0" and r.wave and
              r.replicate == 0]  # fmt: skip
@@ -279,8 +273,7 @@ def test_a_retired_frozen_model_is_replaced_by_the_next_control_that_ran(many):
 
 
 def test_a_look_without_any_frozen_model_or_replacement_is_inconclusive(many):
-    found = plainly(without_frozen(many))
-    one, two = found.standard.looks
+    one, two = plainly(without_frozen(many)).standard.looks
     assert one.doubt == ""
     assert two.change.says == "old-0: promised and not run."
     assert {(r.verdict.verdict, r.verdict.note) for r in two.results} == {
@@ -329,8 +322,7 @@ def passing(rows: Sequence[ResultRow]) -> list[ResultRow]:
 
 def test_a_negative_control_that_disagrees_withholds_nothing(rows):
     """It calibrates: its gap is reported, and taken off."""
-    sound = passing(rows)
-    early = shifted(sound, 0.2, lambda r: r.wave == 0)
+    early = shifted(passing(rows), 0.2, lambda r: r.wave == 0)
     found = plainly(early)
     control = found.standard.controls[0]
     assert (control.kind, control.what, control.state) == ("C1", RELEASED_BEFORE, "disagrees")
@@ -403,8 +395,7 @@ def test_a_model_that_answers_nothing_is_no_control_and_gets_no_verdict(rows):
 
 def test_a_control_that_is_named_and_was_not_run_is_told_and_only_a_positive_one_withholds(rows):
     sound = passing(rows)
-    some = [r for r in sound if r.model != "old-3"]
-    early = plainly(some)
+    early = plainly([r for r in sound if r.model != "old-3"])
     control = early.standard.controls[0]
     assert (control.kind, control.state, control.p) == ("C1", "agrees", 1.0)
     assert control.says.startswith("old-3: promised and not run. old-0, old-1, old-2: no gap")
@@ -650,8 +641,7 @@ def test_the_study_claims_nothing_that_hangs_on_missing_runs(rows, many):
     assert (found.rejected_at, found.window) == (None, None)
     assert not any(look.crossed for look in found.looks)
     assert found.note == "If missing runs resemble the others, they do from wave 1 on."
-    few = lose(rows, lambda r: int(r.instance[-2:], 16) < 8)
-    kept = plainly(few).standard.monitored
+    kept = plainly(lose(rows, lambda r: int(r.instance[-2:], 16) < 8)).standard.monitored
     assert (kept.rejected_at, kept.note) == (1, "")
 
 

@@ -40,8 +40,7 @@ def test_each_word_has_its_rule(p_adjusted, upper, word, note):
 
 
 def test_it_is_the_adjusted_p_that_decides():
-    found = decide("m", 1, evidence(gap(0.2, 0.3), 0.001, 0.02, 0.3), RULE)
-    assert found.verdict == "inconclusive"
+    assert decide("m", 1, evidence(gap(0.2, 0.3), 0.001, 0.02, 0.3), RULE).verdict == "inconclusive"
 
 
 def test_no_interval_rules_nothing_out():

@@ -113,8 +113,7 @@ def test_a_leak_raises_an_outcome_by_what_it_lacks_of_full_marks() -> None:
     sharp = replace(ARTICLE, sd=(0.267, 0.15))
     powers, errors = [], []
     for raised in (1.0, 0.8, 0.4):
-        components = replace(sharp, raised=(1.0, raised))
-        design = PowerDesign(plan, components, PowerSetting(gap=0.1))
+        design = PowerDesign(plan, replace(sharp, raised=(1.0, raised)), PowerSetting(gap=0.1))
         powers.append(power_at(design, effort, study=False).power)
         errors.append(design.standard_error)
     assert powers == sorted(powers, reverse=True)
@@ -274,8 +273,7 @@ def test_weights_of_criteria_make_the_variance() -> None:
     one, many = np.ones((1, 1)), np.full((1, 10_000), 1e-4)
     assert weigh_criteria([one]).sd == pytest.approx((0.5,))
     assert weigh_criteria([many]).sd[0] == pytest.approx(0.5 * math.sqrt(0.17), rel=1e-3)
-    both = np.array([[0.9, 0.1], [0.5, 0.5]])
-    found = weigh_criteria([both])
+    found = weigh_criteria([np.array([[0.9, 0.1], [0.5, 0.5]])])
     assert found.sd == pytest.approx(
         [0.5 * math.sqrt(0.17 + 0.83 * 0.82), 0.5 * math.sqrt(0.17 + 0.83 * 0.5)]
     )
@@ -308,8 +306,7 @@ def test_a_model_that_runs_again_at_later_waves_is_no_other_model() -> None:
 
 
 def test_one_run_of_one_model_tells_no_share_and_says_so() -> None:
-    truth = Components((0.2, 0.15), 0.5, 0.6, 0.7)
-    rows = _pilot_rows(truth, instances=40, models=1, runs=1)
+    rows = _pilot_rows(Components((0.2, 0.15), 0.5, 0.6, 0.7), instances=40, models=1, runs=1)
     found = estimate_components(make_table(rows), ONE, ("x", "y"))
     assert found.components.seed_share == 0
     assert len(found.notes) == 2

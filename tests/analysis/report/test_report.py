@@ -127,5 +127,4 @@ def test_names_are_escaped(records, study_rows):
 
 def test_an_untestable_model_is_reported(records, study_rows, report):
     odd = replace(report.verdicts[0], estimate=None, verdict="inconclusive", interval=(-1.0, 1.0))
-    text = render_html(replace(report, verdicts=(odd, *report.verdicts[1:])))
-    assert "Not testable" in text
+    assert "Not testable" in render_html(replace(report, verdicts=(odd, *report.verdicts[1:])))

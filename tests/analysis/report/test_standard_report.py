@@ -275,8 +275,7 @@ def test_causes_are_told_by_arm_and_add_up(report):
     for loss in report.losses:
         assert (loss.model, loss.cause, loss.status) == ("later", "overloaded", Status.MISSING)
         lost[loss.arm] += loss.episodes
-    funnel = {r.arm: r.missing for r in report.funnel if r.model == "later"}
-    assert lost == funnel
+    assert lost == {r.arm: r.missing for r in report.funnel if r.model == "later"}
     assert sum(lost.values()) > 0
 
 
@@ -382,8 +381,7 @@ def test_missing_runs_stand_in_a_table_and_their_tipping_points_in_a_file(rows):
     (told,) = [r for r in made.looks[0].results if r.model == "told"]
     assert told.missing.public > 0 < told.missing.private
     files = report_files(made)
-    table = next(row for row in files["report.html"].split("<tr") if ">told<" in row)
-    assert table
+    assert next(row for row in files["report.html"].split("<tr") if ">told<" in row)
     missing = csv.DictReader(io.StringIO(files["tables/missing.csv"]))
     (row,) = [row for row in missing if row["model"] == "told"]
     assert int(row["public"]) == told.missing.public
@@ -521,6 +519,5 @@ def browse(page: Path, profile: Path, dark: bool) -> tuple[dict[str, Any], Itera
 
 def test_no_share_above_the_whole_is_told(report):
     found = replace(CALIBRATED.found, enough=None, enough_interval=(1.738, None))
-    beyond = with_calibration(report, replace(CALIBRATED, found=found))
-    html = report_files(beyond)["report.html"]
+    html = report_files(with_calibration(report, replace(CALIBRATED, found=found)))["report.html"]
     assert "(95\u00a0% interval: beyond 100\u00a0%)" in html

@@ -99,8 +99,7 @@ def test_the_adjustment_does_not_know_of_the_arms():
     values = (0.5 * x + 0.05 * public + rng.normal(0, 0.02, 128))[:, None, None]
     found = fit_slope(values, x[:, None], stratum)
     keys = {"permutations": 999, "enumerate_up_to": 0, "seed": 1}
-    p = p_values(max_t(permute_gaps(found.residuals, stratum, public, **keys)))
-    assert p[0] == 0.001
+    assert p_values(max_t(permute_gaps(found.residuals, stratum, public, **keys)))[0] == 0.001
     before = estimate_gap(values[:, 0, 0], stratum, public)
     after = estimate_gap(found.residuals[:, 0, 0], stratum, public)
     assert after.se < 0.5 * before.se
@@ -124,8 +123,7 @@ def test_control_means_do_not_move_with_the_runs_that_a_model_lacks():
     assert np.isnan(control_means(values[:, :0], one)).all()
     # A good model that loses runs of one arm alone: the others' level is no gap.
     rng, stratum = np.random.default_rng(7), np.zeros(400, dtype=np.int64)
-    levels = np.array([0.9, 0.3, 0.3, 0.3])
-    runs = levels + rng.normal(0, 0.05, (400, 4))
+    runs = np.array([0.9, 0.3, 0.3, 0.3]) + rng.normal(0, 0.05, (400, 4))
     public = np.arange(400) < 200
     runs[:40, 0] = NAN
     x = control_means(runs[:, :, None], stratum)[:, 0]

@@ -48,8 +48,7 @@ def test_no_outcome_of_the_lost_runs_lies_outside_the_bounds(truth, lost):
 
 def test_the_blind_fill_is_the_mean_of_both_arms_in_the_stratum():
     values = np.array([[[0.2, 0.4]], [[0.6, NAN]], [[NAN, NAN]], [[0.9, 0.1]], [[NAN, NAN]]])
-    stratum = np.array([4, 4, 4, 7, 8])
-    filled = blind_fill(values, stratum)[:, 0]
+    filled = blind_fill(values, np.array([4, 4, 4, 7, 8]))[:, 0]
     expected = [[0.4, 0.4], [0.4, 0.4], [0.4, 0.4], [0.9, 0.1], [NAN, NAN]]
     np.testing.assert_allclose(filled, expected)
 

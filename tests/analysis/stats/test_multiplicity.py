@@ -38,8 +38,7 @@ def by_definition(held):
     for place, model in enumerate(order):
         largest = held.permuted[:, order[place:]].max(axis=1)
         hits = int((largest >= held.observed[model] - 1e-9).sum())
-        p = hits / len(largest) if held.exact else (hits + 1) / (len(largest) + 1)
-        so_far = max(so_far, p)
+        so_far = max(so_far, hits / len(largest) if held.exact else (hits + 1) / (len(largest) + 1))
         adjusted[model] = so_far
     return [adjusted[m] for m in range(len(order))]
 

@@ -49,8 +49,7 @@ def test_four_against_four_apart_is_one_in_seventy():
 
 
 def test_the_stratified_reference():
-    values = [0.9, 0.7, 0.5, 0.6, 0.6, 0.8, 0.4, 0.7]
-    p, gaps = run(values, [0] * 4 + [1] * 4, [1, 1, 0, 0] * 2)
+    p, gaps = run([0.9, 0.7, 0.5, 0.6, 0.6, 0.8, 0.4, 0.7], [0] * 4 + [1] * 4, [1, 1, 0, 0] * 2)
     assert gaps.observed[0, 0] == pytest.approx(0.20, abs=1e-12)
     assert (len(gaps.permuted), p[0]) == (36, pytest.approx(3 / 36, abs=1e-15))
 
@@ -141,8 +140,7 @@ def test_agreement_with_scipy():
 
 def labels_by_hand(seed, blocks, row, key=16):
     """One row's public units as the docstring of draw_labels has them, in plain Python."""
-    n = blocks[-1].columns.stop
-    words, each = -(-n * key // 64), 64 // key
+    words, each = -(-blocks[-1].columns.stop * key // 64), 64 // key
     public = []
     for block in blocks:
         own, jumps = range(block.columns.start, block.columns.stop), 0
@@ -250,8 +248,7 @@ def test_one_seed_an_arm():
 
 
 def test_a_missing_seed_stays_out_of_one_model_and_in_the_others():
-    rng = np.random.default_rng(4)
-    values = rng.random((9, 2, 1))
+    values = np.random.default_rng(4).random((9, 2, 1))
     values[[0, 5], 1] = np.nan
     public = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0], dtype=bool)
     _, gaps = run(values, [0] * 9, public)
@@ -279,11 +276,9 @@ WEIGHTS = np.array([4, 3, 3, 2, 2, 1, 1, 1]) / 17
 def simulate_null(rng, strata=4, seeds=16):
     stratum = np.repeat(np.arange(strata), 2 * seeds)
     public = np.tile([True, False], strata * seeds)
-    ability = rng.normal(0, 1.7, (len(stratum), 1))
-    groups = ability + rng.normal(0, 2.5, (len(stratum), GROUPS))
+    groups = rng.normal(0, 1.7, (len(stratum), 1)) + rng.normal(0, 2.5, (len(stratum), GROUPS))
     passed = rng.binomial(SIZE, 1 / (1 + np.exp(-groups)))
-    outcomes = np.stack([(passed / SIZE) @ WEIGHTS, passed.mean(1) / SIZE], 1)
-    return passed, outcomes, stratum, public
+    return passed, np.stack([(passed / SIZE) @ WEIGHTS, passed.mean(1) / SIZE], 1), stratum, public
 
 
 def pooled_z(passed, public):
@@ -346,8 +341,7 @@ def test_four_against_four_apart_is_two_in_seventy_either_way():
 
 
 def test_it_is_the_larger_of_both_signs_over_outcomes():
-    rng = np.random.default_rng(2)
-    values, stratum = rng.normal(0, 1, (40, 3, 2)), np.repeat([0, 1], 20)
+    values, stratum = np.random.default_rng(2).normal(0, 1, (40, 3, 2)), np.repeat([0, 1], 20)
     public = np.tile([True, False], 20)
     gaps = permute_gaps(values, stratum, public, permutations=199, enumerate_up_to=0, seed=4)
     up = max_t(gaps)
@@ -361,8 +355,7 @@ def test_it_is_the_larger_of_both_signs_over_outcomes():
 
 
 def test_studentised_rows_are_gaps_over_their_own_errors():
-    rng = np.random.default_rng(6)
-    values, public = rng.random((9, 1, 1)), np.arange(9) < 3
+    values, public = np.random.default_rng(6).random((9, 1, 1)), np.arange(9) < 3
     draws = {"permutations": 9, "enumerate_up_to": 999, "seed": 1, "studentise": True}
     found = permute_gaps(values, np.zeros(9, int), public, **draws)
     errors = []

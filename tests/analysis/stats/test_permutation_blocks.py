@@ -97,8 +97,7 @@ def test_one_tranche_changes_nothing() -> None:
 def test_models_on_other_tranches_are_tested_as_if_alone() -> None:
     """Permuted over the whole stratum, their arms would be of random sizes."""
     stratum, tranche, public = design([[3, 3]])
-    rng = np.random.default_rng(3)
-    values = rng.random((len(stratum), 2, 1))
+    values = np.random.default_rng(3).random((len(stratum), 2, 1))
     values[tranche == 1, 0] = values[tranche == 0, 1] = np.nan
     both = p_values(max_t(permute_blocks(values, stratum, tranche, public, **DRAWN)))
     for m in range(2):

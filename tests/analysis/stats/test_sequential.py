@@ -161,8 +161,7 @@ def removal_by_hand(statistics, quota, keys):
     for k, most in enumerate(quota):
         while len(statistics) - len(live) < most:
             top = max(statistics[b, k] for b in live)
-            tied = [b for b in live if statistics[b, k] > top - 1e-9]
-            out = min(tied, key=lambda b: keys[b])
+            out = min([b for b in live if statistics[b, k] > top - 1e-9], key=lambda b: keys[b])
             live.remove(out)
             removed[out] = k + 1
     return removed
@@ -230,8 +229,7 @@ def test_the_order_of_units_does_not_matter(looks):
 
 
 def test_a_unit_keeps_its_label_over_looks():
-    rng = np.random.default_rng(0)
-    one = look(rng, [0] * 12, [1, 0] * 6)
+    one = look(np.random.default_rng(0), [0] * 12, [1, 0] * 6)
     gaps = permute_looks([one, one, one], permutations=99, seed=4)
     np.testing.assert_allclose(gaps[:, 1:], gaps[:, :1] @ [[1, 1]], atol=1e-12)
 
@@ -301,8 +299,7 @@ def test_error_over_models_and_looks_with_alpha_shared_by_the_looks():
 
 
 def test_study_scores_are_the_average_over_models_less_what_each_stratum_has():
-    rng = np.random.default_rng(1)
-    values, stratum = rng.random((12, 3)), np.repeat([0, 1], 6)
+    values, stratum = np.random.default_rng(1).random((12, 3)), np.repeat([0, 1], 6)
     scores, mean = control_means(values[:, :, None], stratum)[:, 0], values.mean(axis=1)
     for h in (0, 1):
         np.testing.assert_allclose(

@@ -213,8 +213,7 @@ def test_tables_are_written_as_csv(tmp_path):
     (tmp_path / "failure_modes.csv").write_text("of a report before")
     alone = {"301": replace(FORMATS["301"], group="")}
     rows = tuple(AnswerRow('a, "b"', "301", i, i > 0, i > 0, None) for i in range(5))
-    tables = make_tables(Answers(rows, alone), "seed", of_study=False)
-    written = write_tables(tmp_path, tables)
+    written = write_tables(tmp_path, make_tables(Answers(rows, alone), "seed", of_study=False))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(p.name for p in written)
     assert [path.name for path in written] == [
         "overall.csv", "questions.csv", "scoring_types.csv", "progressive.csv", "sample_sizes.csv",

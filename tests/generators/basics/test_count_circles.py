@@ -117,8 +117,7 @@ def rubric_for(counts):
 
 
 def verdicts_on(truth, counts, average, **described):
-    block = {**make_answer(counts), "average": average, **described}
-    answer = Answer(block)
+    answer = Answer({**make_answer(counts), "average": average, **described})
     rubric = rubric_for(truth)
     verdicts: dict[str, list[bool | None]] = {}
     for criterion, verdict in zip(rubric.parts, check_answer(rubric, answer), strict=True):

@@ -82,10 +82,8 @@ def test_what_no_repair_of_the_list_cures_is_not_read(text):
 
 
 def test_repairs_have_a_limit():
-    many = '{"a": [' + "[1,]," * MAX_COMMAS + "]}"
-    assert mend_object(many) is None
-    far = f"<ANSWER>{KEY}</ANSWER>" + "<ANSWER>" * MAX_TRIED
-    assert find_block(far) is None
+    assert mend_object('{"a": [' + "[1,]," * MAX_COMMAS + "]}") is None
+    assert find_block(f"<ANSWER>{KEY}</ANSWER>" + "<ANSWER>" * MAX_TRIED) is None
 
 
 # --- no repair changes what was read without it, or pays a hedge

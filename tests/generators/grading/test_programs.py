@@ -43,8 +43,7 @@ def test_the_hidden_inputs_are_those_of_all_checks_inside_each_other_once() -> N
 
 
 def verdicts(source: str) -> tuple[bool | None, ...]:
-    answer = Answer({"task": "t", "program": source})
-    return check_answer(RUBRIC, with_printed(RUBRIC, answer))
+    return check_answer(RUBRIC, with_printed(RUBRIC, Answer({"task": "t", "program": source})))
 
 
 def test_what_a_program_prints_decides() -> None:

@@ -51,8 +51,7 @@ def test_a_violation_is_named_by_its_path_and_rule():
 
 def test_nothing_of_the_block_is_quoted_at_length():
     block = {"x" * 5000: "y" * 5000, "task": "y" * 5000}
-    schema = json.dumps({"additionalProperties": {"type": "integer"}})
-    lines = find_violations(schema, block)
+    lines = find_violations(json.dumps({"additionalProperties": {"type": "integer"}}), block)
     assert len(lines) == 2
     assert all(len(line) < 300 and "yyy" not in line for line in lines)
 

@@ -49,8 +49,7 @@ def test_shortcuts_stay_within_their_bounds_and_skill_pays(name, difficulty):
 def test_a_solver_that_never_errs_is_right(name):
     """So the errors of the noisy solvers are all that costs them marks."""
     family = INSTALLED.family(name)
-    module = __import__(f"{family.package}.attackers", fromlist=["NOISY"])
-    solve = module.NOISY[0].solve.func
+    solve = __import__(f"{family.package}.attackers", fromlist=["NOISY"]).NOISY[0].solve.func
     instance = family.generate("hard", public_seeds(1)[0])
     files = {asset.path: asset.data for asset in instance.brief.assets}
     answer = Answer(dict(solve(0.0, files, public_seeds(1)[0].rng())))

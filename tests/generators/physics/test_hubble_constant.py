@@ -85,8 +85,7 @@ def test_too_few_usable_galaxies_are_drawn_again():
     bare = forced(
         lambda purpose, _i, attempt: HIGHEST if (purpose, attempt) == ("presence", 0) else None
     )
-    easy = dataclasses.replace(BY_DIFFICULTY["easy"], p_spectrum=0.9)
-    sample = draw_sample(easy, bare)
+    sample = draw_sample(dataclasses.replace(BY_DIFFICULTY["easy"], p_spectrum=0.9), bare)
     assert sample.redraws >= 1
     assert len(usable(sample)) >= 5
 
@@ -103,8 +102,7 @@ def test_a_spectrum_that_cannot_be_read_is_drawn_again():
     dark = forced(
         lambda purpose, _i, attempt: HIGHEST if (purpose, attempt) == ("lines", 0) else None
     )
-    medium = BY_DIFFICULTY["medium"]
-    sample = draw_sample(medium, dark)
+    sample = draw_sample(BY_DIFFICULTY["medium"], dark)
     spectra = [each.spectrum for each in sample.galaxies if each.spectrum is not None]
     assert sample.redraws >= len(spectra) > 10
     assert all(sum(each.kept) >= 3 for each in spectra)

@@ -207,8 +207,7 @@ def decode(data):
 
 def cover_of(figure):
     """Share of each pixel that the curve covers, grid or not."""
-    pixels = draw_picture(figure)
-    return (pixels % 5) / 4
+    return (draw_picture(figure) % 5) / 4
 
 
 @pytest.mark.parametrize("ratio", EVERY_RATIO, ids=lambda ratio: f"{float(ratio.hertz):.0f}Hz")
@@ -234,8 +233,7 @@ def test_the_table_of_cosines_rounds_alike_on_every_machine():
     scale = 1 << COSINE_BITS
     exact = np.array([scale * math.cos(2 * math.pi * k / TURN) for k in range(TURN)])
     assert (cosine_table() == np.round(exact)).all()
-    tie = np.abs(exact - np.floor(exact) - 0.5)
-    assert tie.min() > 100 * scale * 2.0**-52
+    assert np.abs(exact - np.floor(exact) - 0.5).min() > 100 * scale * 2.0**-52
     assert (cosine_table()[: TURN // 2] == -cosine_table()[TURN // 2 :]).all()
 
 

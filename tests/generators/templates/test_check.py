@@ -102,8 +102,7 @@ def test_a_coin_is_guessable_and_a_wide_number_is_not() -> None:
     assert (wide.questions[0].most_frequent or 1) <= GUESSABLE
     assert not wide.warnings
     assert wide.questions[0].key_in_prompt
-    hidden = check_text(asked("{{number1:1:1000000}}"), "t.yml")
-    assert not hidden.questions[0].key_in_prompt
+    assert not check_text(asked("{{number1:1:1000000}}"), "t.yml").questions[0].key_in_prompt
 
 
 def test_an_empty_answer_is_warned_of() -> None:
@@ -124,8 +123,7 @@ def test_sizes_are_counted_as_the_paper_counts_them() -> None:
 
 
 def test_data_is_counted_beside_variables() -> None:
-    text = TABLE.replace("{{number1:5:9}}", "10")
-    (question,) = check_text(text, "t.yml").questions
+    (question,) = check_text(TABLE.replace("{{number1:5:9}}", "10"), "t.yml").questions
     # ten rows of a salary of 120,001 whole numbers and one of at least ten departments
     assert (question.log10_data or 0) > 10 * (5.0 + 1.0)
 
@@ -156,8 +154,7 @@ def test_the_constant_guess_is_learnt_on_one_half_and_tried_on_the_other(
 def test_a_file_name_that_gives_no_task_name_is_told_as_prepare_tells_it(
     name: str, said: str
 ) -> None:
-    report = check_text(TABLE.replace("csv_sum:X", "csv_sum:Y"), name)
-    first, second = report.errors
+    first, second = check_text(TABLE.replace("csv_sum:X", "csv_sum:Y"), name).errors
     assert said in first.what
     assert "'Y'" in second.what, "and everything else beside it"
     with pytest.raises(TemplateError, match=said):
@@ -220,7 +217,6 @@ def test_many_components_are_put_in_order_soon() -> None:
     assert not reading.errors
     names = [each.name for each in reading.file.questions[0].components]
     assert names == [f"c{n}" for n in reversed(range(count))]
-    circle = text.replace("depends_on: []", "depends_on: [c0]")
-    (error,) = read_template(circle, "my.yml").errors
+    (error,) = read_template(text.replace("depends_on: []", "depends_on: [c0]"), "my.yml").errors
     assert "in a circle: c0 → c1 → " in error.what
     assert len(error.what) < 200

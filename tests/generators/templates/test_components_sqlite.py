@@ -202,8 +202,7 @@ def test_hostile_names_are_only_names():
     columns = [{"name": name, "type": "TEXT", "data_type": "id"} for name in HOSTILE]
     tables = [{"name": name, "columns": columns, "rows": 3} for name in HOSTILE]
     found = database({"tables": tables})
-    names = [row[0] for row in found.execute("SELECT name FROM sqlite_schema")]
-    assert names == HOSTILE
+    assert [row[0] for row in found.execute("SELECT name FROM sqlite_schema")] == HOSTILE
     for name in HOSTILE:
         assert [row[1] for row in found.execute("SELECT * FROM pragma_table_info(?)", (name,))] == (
             HOSTILE

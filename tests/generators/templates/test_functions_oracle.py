@@ -512,8 +512,7 @@ def xml_data(draw: random.Random) -> bytes:
         parent.appendChild(element)
         return element
 
-    firm = put(document, "firm")
-    teams = put(firm, "teams")
+    teams = put(put(document, "firm"), "teams")
     for _ in range(draw.randint(1, 4)):
         team = put(teams, "team", name=draw.choice(["Core", "Field & co"]))
         put(team, "note", draw.choice(["", "5", "a < b", "<<é>>"]))

@@ -191,8 +191,7 @@ def test_trees_that_are_too_deep(name: str, depth: int) -> None:
 def test_yaml_that_is_deep_by_its_columns() -> None:
     assert "deep" in refused("yaml_value", "a", "- " * 5_000 + "x")
     assert "deep" in refused("yaml_value", "a", "? " * 5_000 + "x")
-    staircase = "\n".join(" " * n + "a:" for n in range(1_500))
-    assert "deep" in refused("yaml_value", "a", staircase)
+    assert "deep" in refused("yaml_value", "a", "\n".join(" " * n + "a:" for n in range(1_500)))
 
 
 def test_trees_as_deep_as_may_be_are_read() -> None:
@@ -226,8 +225,7 @@ def test_what_is_no_yaml(text: str) -> None:
 
 def test_yaml_of_a_billion_laughs() -> None:
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    bomb = "a0: &a0 [lol, lol]\n" + "\n".join(levels)
-    assert "values" in refused("yaml_path", "$", bomb)
+    assert "values" in refused("yaml_path", "$", "a0: &a0 [lol, lol]\n" + "\n".join(levels))
     merged = "\n".join(
         f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)
     )

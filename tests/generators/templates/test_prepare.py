@@ -172,8 +172,7 @@ def test_a_draw_without_a_key_is_drawn_again_and_recorded():
     redraws = [each.redraws for each in made]
     assert 0 in redraws
     assert max(redraws) > 0
-    record = precheck_record(next(each for each in made if each.redraws))
-    assert record["redraws"] > 0
+    assert precheck_record(next(each for each in made if each.redraws))["redraws"] > 0
     without = redraws.index(max(redraws))
     with pytest.raises(TemplateError, match=r"question 1: \{\{csv_avg_where"):
         prepare(family.compiled("1"), SEED.child(without), attempts=1)
@@ -228,8 +227,7 @@ def test_one_name_is_never_that_of_a_file_and_of_a_folder(scoring):
     assert any(each.redraws for each in drawn)
     for each in drawn:
         paths = {file.path for file in each.files} | set(each.key.paths)
-        folders = {path.rpartition("/")[0] for path in paths}
-        assert not paths & folders
+        assert not paths & {path.rpartition("/")[0] for path in paths}
         assert {path.count("/") for path in paths if path.endswith("/b")} == {2}
 
 

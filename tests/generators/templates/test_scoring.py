@@ -118,8 +118,7 @@ def test_cleaning_agrees_with_the_rules_written_plainly(given):
     [*cases(__file__, "the strict verdict"), ("readfile_stringmatch", "amber", b"\xff\xfe", False)],
 )
 def test_the_strict_verdict(kind, expected, answer, correct):
-    key = key_of(kind, expected)
-    assert both(key, answer)[0] is correct
+    assert both(key_of(kind, expected), answer)[0] is correct
 
 
 def test_a_file_kind_looks_at_no_response():
@@ -132,8 +131,7 @@ def test_a_file_kind_looks_at_no_response():
 
 def test_files_exist_wants_every_path_of_either_kind():
     held = Files({"x/a.log": "", "x/b": ""}, ["x"])
-    key = Key("files_exist", paths=("x/a.log", "x/b/", "x"))
-    assert score(key, "", held).correct
+    assert score(Key("files_exist", paths=("x/a.log", "x/b/", "x")), "", held).correct
     lacking = score(Key("files_exist", paths=("x/a.log", "x/c")), "", held)
     assert not lacking.correct
     assert lacking.error == "missing: x/c"

@@ -165,8 +165,7 @@ def test_a_database_stores_the_values_as_sqlite_would() -> None:
 
 
 def test_an_empty_cell_is_null_in_json_and_no_value_of_a_placeholder() -> None:
-    items = {"s": "status", "p": "price"}
-    schema = {"schema": {"type": "array", "count": 300, "items": items}}
+    schema = {"schema": {"type": "array", "count": 300, "items": {"s": "status", "p": "price"}}}
     objects = json.loads(made(schema, "create_json"))
     assert {each["s"] for each in objects} == {"open", "shut", None}
     text = template(VALUES, template="Say {{entity1}} {{semantic1:status}}")
@@ -185,8 +184,7 @@ def test_a_column_of_nothing_but_empty_cells_still_has_its_rows() -> None:
 
 def test_placeholders_of_one_number_are_of_one_row() -> None:
     text = template(VALUES, template="{{entity1}} {{semantic1:city}} {{semantic1:region}}")
-    drawn = {tuple(sample(text, seed).prompt.split()[1:]) for seed in range(100)}
-    assert drawn == PAIRS
+    assert {tuple(sample(text, seed).prompt.split()[1:]) for seed in range(100)} == PAIRS
 
 
 def test_pools_have_their_words_and_names_follow_their_parts() -> None:
@@ -260,8 +258,7 @@ SETUP: dict[str, Any] = {
 
 
 def test_each_number_of_rows_is_a_stratum() -> None:
-    setup = {**SETUP, "rows": 7}
-    made_of = strata({"rows": [50, 500, 5000]}, sandbox_setup=setup)
+    made_of = strata({"rows": [50, 500, 5000]}, sandbox_setup={**SETUP, "rows": 7})
     counts = {id: each.files[0].data.count(b"\r\n") - 1 for id, each in made_of.items()}
     assert counts == {"q-rows-50": 50, "q-rows-500": 500, "q-rows-5000": 5000}
 

@@ -148,5 +148,4 @@ def test_common_values_do_not_count_as_shared():
     borrowed = dataclasses.replace(
         other, truth=dataclasses.replace(other.truth, tables=one.truth.tables)
     )
-    values = set(one.truth.table("numbers").column("written"))
-    assert values <= shared_fingerprints([one, borrowed])
+    assert set(one.truth.table("numbers").column("written")) <= shared_fingerprints([one, borrowed])

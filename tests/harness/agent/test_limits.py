@@ -26,8 +26,7 @@ def conduct(model: Playback, sandbox: Sandbox, ceiling: Ceiling) -> AgentRun:
 
 
 def look(tokens: int) -> Reply:
-    made = call(("run_command", {"command": "ls"}))
-    return Reply(made.message, Usage(tokens - 1, 1), "v1")
+    return Reply(call(("run_command", {"command": "ls"})).message, Usage(tokens - 1, 1), "v1")
 
 
 def test_the_last_tokens_are_kept_for_a_last_question(sandbox: Sandbox) -> None:
@@ -78,8 +77,7 @@ def test_a_ceiling_is_read_from_a_models_settings() -> None:
     def price(usage: Usage) -> Decimal:
         return Decimal(1)
 
-    made = read_ceiling(pin(episode_usd="0.25"), price)
-    assert made == Ceiling(usd=Decimal("0.25"), spent=price)
+    assert read_ceiling(pin(episode_usd="0.25"), price) == Ceiling(usd=Decimal("0.25"), spent=price)
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,7 @@ def test_a_provider_failure_is_data_and_the_steps_before_it_are_kept(sandbox: Sa
 
 
 def test_an_unknown_count_of_tokens_makes_the_sum_unknown_not_smaller(sandbox: Sandbox) -> None:
-    done = conduct(Playback([LOOK, say(ANSWER, tokens=None)]), sandbox)
-    assert done.usage == Usage(None, None)
+    assert conduct(Playback([LOOK, say(ANSWER, tokens=None)]), sandbox).usage == Usage(None, None)
 
 
 class Killed(BaseException):

@@ -40,8 +40,7 @@ NAMED = '<answer>\n{"task": "program_repair", "program_file": "program.py"}\n</a
 
 def leave(program: str) -> Sequence[Reply]:
     """The turns of an agent that leaves this program in its work folder and names it."""
-    write = call(("write_file", {"path": PROGRAM_FILE, "content": program}))
-    return write, say(NAMED)
+    return call(("write_file", {"path": PROGRAM_FILE, "content": program})), say(NAMED)
 
 
 def hand_in(program: str) -> str:

@@ -155,8 +155,7 @@ class _Says:
 
     def respond(self, request: ModelRequest) -> Reply:
         listed = [{"id": f"c{n}", "evidence": "", "met": x} for n, x in enumerate(self.met, 1)]
-        said = Message(Role.ASSISTANT, json.dumps({"verdicts": listed}))
-        return Reply(said, Usage(1, 1), "v")
+        return Reply(Message(Role.ASSISTANT, json.dumps({"verdicts": listed})), Usage(1, 1), "v")
 
 
 def _forget(call: str) -> MemoryJournal:

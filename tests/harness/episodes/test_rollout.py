@@ -131,8 +131,7 @@ def test_an_answer_file_that_is_no_file_is_no_answer(sandboxes: LocalSandboxes) 
 
 
 def test_a_failed_provider_makes_a_failed_episode_with_its_steps(sandboxes: LocalSandboxes) -> None:
-    lost = AttemptFailed(Boundary.PROVIDER, "rate_limit")
-    episode = attempt(Playback([WRITE, lost]), sandboxes)
+    episode = attempt(Playback([WRITE, AttemptFailed(Boundary.PROVIDER, "rate_limit")]), sandboxes)
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, "provider:rate_limit")
     assert (len(episode.steps), episode.answer, episode.answer_file) == (1, "", None)
     assert episode.container

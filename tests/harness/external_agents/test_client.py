@@ -198,8 +198,7 @@ def test_images_travel_over_the_bridge_into_the_servers_model(vouched: Vouched) 
     model = Playback([call(("view_image", {"path": "a.png"})), say(ANSWER)], paid=True)
     with small_server(model) as url:
         attempt(agent(url, "bridge"), vouched, brief(Asset("a.png", "image/png", PNG)))
-    shown = model.asked[1].messages[-1]
-    assert shown.images[0].data == PNG
+    assert model.asked[1].messages[-1].images[0].data == PNG
     assert model.asked[0].tools == TOOLS
 
 
@@ -450,8 +449,7 @@ def test_what_was_begun_is_not_begun_again_in_the_same_folder(sandboxes: LocalSa
 
     given = brief(Asset("in/a.txt", "text/plain", b"abc"))
     with stream(Talk(status=503, before=work), Talk((said(ANSWER),))) as served:
-        episode = attempt(agent(served.url), sandboxes, given)
-        assert episode.error_class == "provider:overload"
+        assert attempt(agent(served.url), sandboxes, given).error_class == "provider:overload"
         assert len(served.requests) == 1
     with stream(Talk(status=503), Talk((said(ANSWER),))) as served:
         assert attempt(agent(served.url), sandboxes, given).answer == ANSWER

@@ -471,8 +471,7 @@ def test_a_conversation_of_its_own_and_a_compacted_one_are_recorded(tmp_path: Pa
     with serving(model, tmp_path) as proxy:
         post(tmp_path, chat(USER))
         post(tmp_path, chat({"role": "user", "content": "Give it a title."}))
-        summary = {"role": "user", "content": "So far: data.csv was found."}
-        post(tmp_path, chat(USER, summary))
+        post(tmp_path, chat(USER, {"role": "user", "content": "So far: data.csv was found."}))
     first, second, third = proxy.steps()
     assert (first.uses, second.prompt) == ((), "Give it a title.")
     assert third.prompt == "So far: data.csv was found."

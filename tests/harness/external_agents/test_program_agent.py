@@ -181,8 +181,7 @@ def test_a_program_that_never_calls_its_model_is_scored(sandboxes: DockerSandbox
 def test_what_a_program_leaves_without_a_call_of_its_model_is_its_answer() -> None:
     model, journal, seed = Playback([]), MemoryJournal(), Seed(bytes(32))
     proxy = ModelProxy(model, MODEL, journal, seed, turns=1, ceiling=UNLIMITED, tick=time.time)
-    done = ExecResult(0, b"log\n--\n42", 10, 0.1)
-    run = _conclude(proxy, done, False, "quiet", b"\n--\n")
+    run = _conclude(proxy, ExecResult(0, b"log\n--\n42", 10, 0.1), False, "quiet", b"\n--\n")
     assert (run.stop, run.answer, run.steps) == (StopReason.ANSWERED, "42", ())
 
 

@@ -47,8 +47,7 @@ def test_there_are_as_many_criteria_as_asked_for_in_every_task_and_style() -> No
         # A list of bare numbers has no identifiers to swap.
         assert set(STYLES) - there <= {"wrong identifier"}, stratum
     assert max(len(sheet.parts) for sheet in sheets) <= CHUNK
-    truths = Counter(truth for sheet in sheets for truth in sheet.truths)
-    assert min(truths.values()) > 150
+    assert min(Counter(truth for sheet in sheets for truth in sheet.truths).values()) > 150
 
 
 def test_sheets_are_the_same_for_every_judge() -> None:

@@ -249,8 +249,7 @@ def test_an_answer_too_long_to_show_whole_is_not_judged_in_part() -> None:
 def test_a_structured_judge_has_the_server_hold_the_form() -> None:
     with serve(always=rule(lambda text, each: True)) as served:
         for judge in (judge_at(served, structured=True), judge_at(served)):
-            found = judge_criteria(judge, Submission("t", "a"), criteria(2), Kept())
-            assert found == (True, True)
+            assert judge_criteria(judge, Submission("t", "a"), criteria(2), Kept()) == (True, True)
     held, free = served.requests
     assert held["response_format"]["type"] == "json_schema"
     shape = held["response_format"]["json_schema"]["schema"]["properties"]["verdicts"]

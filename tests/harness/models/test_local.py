@@ -120,6 +120,5 @@ def test_it_works_through_a_whole_episode_in_a_container(
     assert 1 <= len(episode.steps) <= 4
     assert all(step.reply.raw for step in episode.steps)
     assert episode.usage.input_tokens
-    grade = grade_episode(instance, episode)
-    assert grade.score is not None
+    assert grade_episode(instance, episode).score is not None
     assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode

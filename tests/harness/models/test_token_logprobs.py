@@ -78,8 +78,7 @@ def test_a_server_may_generate_nothing_and_count_nothing() -> None:
 
 def test_a_whole_distribution_gives_moments_and_a_part_none() -> None:
     half = -math.log(2)
-    whole = [None, *({token: half, "else": half} for token in TOKENS[1:]), None]
-    body = echoed(whole)
+    body = echoed([None, *({token: half, "else": half} for token in TOKENS[1:]), None])
     body["choices"][0]["logprobs"]["token_logprobs"] = [None, *[half] * 5, -0.7]
     found = read(body)
     assert found is not None
@@ -90,8 +89,7 @@ def test_a_whole_distribution_gives_moments_and_a_part_none() -> None:
     assert part.means is None
     # A token that is none of the likeliest is told beside them, and counts among them.
     quarter = math.log(0.25)
-    told = [place(token, quarter, a=half, b=quarter) for token in TOKENS[1:]]
-    beside = read(vllm(*told))
+    beside = read(vllm(*[place(token, quarter, a=half, b=quarter) for token in TOKENS[1:]]))
     assert beside is not None
     assert beside.means == pytest.approx((0.5 * half + 0.5 * quarter,) * 3)
 

@@ -147,8 +147,7 @@ def test_answers_to_tasks_without_a_block_are_asked_for_as_text() -> None:
         assert '"answer"' in messages[0].text
         assert score_probe(instance, block({"answer": held}), catalog) == 1
         assert score_probe(instance, block({"answer": "something else"}), catalog) == 0
-        memory = Memory({}, {instance.brief.prompt: key})
-        spiked = SpikedAgent("s", 0.0, memory)
+        spiked = SpikedAgent("s", 0.0, Memory({}, {instance.brief.prompt: key}))
         reply = spiked.respond(ModelRequest(messages, (), Seed(b"s" * 32)))
         assert score_probe(instance, reply.message.text, catalog) == 1
     assert seen

@@ -10,10 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from docker.errors import DockerException
 
 from generators.task import Limits
 from harness.errors import AttemptFailed, HarnessError
@@ -80,8 +83,7 @@ for name in ('fd/0', 'fd/1', 'mem', 'environ', 'root/etc/passwd'):
 def test_memory_that_outlives_its_program_leaves_the_server_its_own(box: Sandbox) -> None:
     """Full folders in memory stay; a program that takes all its memory beside them is killed, and
     the server is not."""
-    fill = cases(__file__, "fill")
-    assert {"memory", "disk"} <= set(run(box, fill, 60).limits)
+    assert {"memory", "disk"} <= set(run(box, cases(__file__, "fill"), 60).limits)
     assert box.run(["echo", "1"], 10).output == b"1\n"
 
 
@@ -98,8 +100,7 @@ for top, folders, _ in os.walk('/'):
         pass
 print(sorted(writable))
 """
-    result = run(box, source, 30)
-    assert set(eval(result.output)) <= {"/work", "/tmp", "/dev/shm", "/dev/mqueue"}
+    assert set(eval(run(box, source, 30).output)) <= {"/work", "/tmp", "/dev/shm", "/dev/mqueue"}
 
 
 def test_programs_have_no_privileges(box: Sandbox) -> None:
@@ -180,8 +181,7 @@ def test_the_filter_refuses_what_no_task_needs(box: Sandbox) -> None:
 
 def test_programs_reach_each_other_within_the_sandbox(box: Sandbox) -> None:
     """By loopback and by Unix sockets, and threads and processes work."""
-    source = cases(__file__, "source")
-    assert run(box, source, 30).output == b"heard\nheard\n3\n"
+    assert run(box, cases(__file__, "source"), 30).output == b"heard\nheard\n3\n"
 
 
 def test_nothing_is_written_through_to_the_engines_log(box: Sandbox) -> None:
@@ -224,6 +224,49 @@ def test_close_leaves_no_container() -> None:
     assert containers("dosimeter.run=to-be-closed") == []
     with pytest.raises(AttemptFailed, match="closed"):
         provider.open([], LIMITS)
+
+
+class Engine:
+    """An engine that is away so often, and creates nothing so often before that."""
+
+    def __init__(self, provider: DockerSandboxes, patch: pytest.MonkeyPatch) -> None:
+        self.away, self.refused = 0, 0
+        self._connect, self._create = docker.connect, provider._create_unique
+        patch.setattr(docker, "_ENDING_SECONDS", 1.5)
+        patch.setattr(docker, "connect", self.connect)
+        patch.setattr(provider, "_create_unique", self.create)
+
+    def connect(self, timeout: int = 120) -> docker.APIClient:
+        self.away -= self.refused <= 0
+        if self.refused <= 0 <= self.away:
+            raise HarnessError("no Docker engine answers")
+        return self._connect(timeout)
+
+    def create(self, *recipe: Any) -> str:
+        self.refused -= 1
+        if self.refused >= 0:
+            raise DockerException("it is shutting down")
+        return self._create(*recipe)
+
+
+def test_an_engine_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = DockerSandboxes(ensure_image().tag)
+    engine = Engine(provider, monkeypatch)
+    with closing(provider):
+        engine.refused, engine.away = 1, 2
+        with provider.open([], LIMITS) as box:
+            assert engine.away < 0, "it was restarted"
+            provider._client.kill(box.id)
+            engine.away = 2
+            with pytest.raises(AttemptFailed, match="engine restarted"):
+                box.run(["true"], 10)
+        engine.refused = 4
+        for _ in range(3):
+            assert provider.trouble == ""
+            with pytest.raises(AttemptFailed, match="not created: it is shutting down"):
+                provider.open([], LIMITS)
+        assert provider.trouble == "it is shutting down", "no cell is leased"
+        wait_until(lambda: not provider.trouble)  # one is tried without an episode
 
 
 OWNER = """

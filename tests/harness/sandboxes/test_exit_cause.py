@@ -70,8 +70,7 @@ def test_a_server_that_went_by_itself_was_brought_to_it() -> None:
 
 
 def test_a_kill_before_the_last_program_started_is_still_one() -> None:
-    told = Told(event("kill", ago=1.1), event("die", 137, ago=1.05))
-    assert explain(told) is None
+    assert explain(Told(event("kill", ago=1.1), event("die", 137, ago=1.05))) is None
 
 
 def test_what_was_before_the_program_is_not_its_doing() -> None:

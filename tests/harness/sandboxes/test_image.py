@@ -92,8 +92,7 @@ with _building(print) as work:
 @pytest.mark.docker
 def test_an_image_that_is_there_is_taken_as_it_is() -> None:
     first, lines = ensure_image(), []
-    second = ensure_image(lines.append)
-    assert first == second
+    assert first == ensure_image(lines.append)
     assert lines == []
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", first.digest)
     assert LIBRARIES.issubset(dict(locked_libraries()))

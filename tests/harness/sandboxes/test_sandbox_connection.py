@@ -50,8 +50,7 @@ def served(reply: bytes, wrapped: bool = False, exit_cause: Any = None) -> Sandb
         theirs.close()
 
     threading.Thread(target=speak, daemon=True).start()
-    line = ServerConnection(ours, wrapped)
-    return Sandbox("x", line, Limits(), lambda lost: None, exit_cause)
+    return Sandbox("x", ServerConnection(ours, wrapped), Limits(), lambda lost: None, exit_cause)
 
 
 def test_a_reply_may_come_in_any_pieces() -> None:

@@ -74,7 +74,7 @@ def work(
     return leased
 
 
-@pytest.mark.parametrize("kind", ["connection", "overload", "rate_limit", "timeout", "quota"])
+@pytest.mark.parametrize("kind", ["connection", "overload", "rate_limit", "timeout", "malformed"])
 def test_an_outage_of_an_hour_costs_a_probe_a_minute_and_no_cell(kind: str) -> None:
     kept = book("dead", each=10)
 
@@ -283,9 +283,15 @@ def test_a_cell_that_gave_its_place_back_is_the_next() -> None:
     assert kept.lease("w", 1, 1, holding) == (first[1],)
 
 
+def test_an_episode_whose_replies_are_always_malformed_is_given_up() -> None:
+    kept = book("m", each=1)
+    assert len(work(kept, lambda cell, now: failed(cell, "malformed"), 200)) == 3
+    assert kept.progress().exhausted == 1
+
+
 def test_a_cell_waits_as_long_as_the_provider_asks_up_to_an_hour() -> None:
     kept = book("m", each=1)
-    for wait, expected in ((40, 40), (10**8, HOUR)):
+    for wait, expected in ((40, 40), (HOUR, HOUR), (HOUR + 1, 60)):
         (cell,) = kept.lease("w", 1, 0)
         kept.report("w", [replace(failed(cell, "rate_limit", wait), replies=3)], 0)
         assert kept.progress().models[0].reason is WaitReason.PAUSE
@@ -316,8 +322,7 @@ def test_a_failure_after_replies_opens_no_breaker() -> None:
 def test_an_attempt_that_lost_paid_turns_counts() -> None:
     """As one of an agent server, which begins anew."""
     kept = book("m", each=1)
-    leased = work(kept, lambda cell, now: replace(failed(cell, "connection"), lost=2), 200)
-    assert len(leased) == 3
+    assert len(work(kept, lambda cell, now: replace(failed(cell, "connection"), lost=2), 200)) == 3
     assert kept.progress().exhausted == 1
 
 
@@ -325,8 +330,7 @@ def test_to_give_up_failures_of_the_provider_count() -> None:
     owed = ListedCells(cells("dead", "revoked", each=4))
     kept = LeaseBook(owed, bytes(8), LeaseRules(60.0, max_failures=3, give_up=True))
     kinds = {"dead": "connection", "revoked": "auth"}
-    leased = work(kept, lambda cell, now: failed(cell, kinds[cell.model]), 200)
-    assert len(leased) == 3 * 8
+    assert len(work(kept, lambda cell, now: failed(cell, kinds[cell.model]), 200)) == 3 * 8
     assert kept.progress().exhausted == 8
     assert kept.over()
 

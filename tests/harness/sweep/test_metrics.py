@@ -92,8 +92,7 @@ def test_counters_grow_by_the_difference_and_not_at_every_message(
     asked = count()
 
     def progress() -> Progress:
-        more = replace(MODEL, used=MODEL.used + Consumption(next(asked)), finished=4)
-        return of(more)
+        return of(replace(MODEL, used=MODEL.used + Consumption(next(asked)), finished=4))
 
     for now in (0.0, 0.5, 1.0, 2.5, 3.0, 5.0):
         recorder.record(progress, now)

@@ -76,8 +76,7 @@ def test_finds_what_a_plain_search_finds(needles: Needles, number: int) -> None:
     rng = Rng(number)
     owners = needles._owners
     ascii_only = rng.random() < 0.7
-    patterns = sorted(p.data for p in owners if p.data.isascii() or not ascii_only)
-    content = planted(rng, patterns)
+    content = planted(rng, sorted(p.data for p in owners if p.data.isascii() or not ascii_only))
     views = {view: plain(content) for view, plain in VIEWS.items()}
     expected = {trace for pattern, trace in owners.items() if pattern.data in views[pattern.view]}
     assert expected

@@ -75,8 +75,7 @@ def test_a_ledger_that_extends_its_checkpoints_holds(store: Store) -> None:
     ]
     assert dict(findings.counts) == {"checkpoints": 2}
     assert [one.checkpoint.size for one in findings.checkpoints] == [4, 6]
-    noted = check_checkpoints(store, inspect_chain(store)[0], noted=True)
-    assert noted.unchecked == []
+    assert check_checkpoints(store, inspect_chain(store)[0], noted=True).unchecked == []
 
 
 def test_a_rollback_is_named(store: Store) -> None:
@@ -89,8 +88,7 @@ def test_a_rollback_is_named(store: Store) -> None:
             " study's key signed",
         )
     ]
-    emptied = copied(store, "checkpoints/")
-    assert _check(emptied).problems[0][0] == "ledger/"
+    assert _check(copied(store, "checkpoints/")).problems[0][0] == "ledger/"
 
 
 @pytest.mark.parametrize("changed", [1, 3, 4, 5])
@@ -130,8 +128,7 @@ def test_a_split_view_is_named(store: Store) -> None:
 
 
 def test_checkpoints_that_were_kept_elsewhere_show_what_the_store_hides(store: Store) -> None:
-    ledger = _watched(store)
-    kept = sign_checkpoint(ledger.entries(), SIGNER).note
+    kept = sign_checkpoint(_watched(store).entries(), SIGNER).note
     assert _check(store, kept=kept).problems == []
     cases = {
         "ledger/": rewritten(5, None),
@@ -140,8 +137,7 @@ def test_checkpoints_that_were_kept_elsewhere_show_what_the_store_hides(store: S
     for place, tampered in cases.items():
         assert _check(tampered).problems == [], "with the store's own checkpoints removed"
         assert [found for found, _ in _check(tampered, kept=kept).problems] == [place]
-    stranger = rewritten(6, None, STRANGER)
-    ((place, problem),) = _check(stranger, kept=kept).problems
+    ((place, problem),) = _check(rewritten(6, None, STRANGER), kept=kept).problems
     assert place == "kept"
     assert "the ledger was replaced, or is another's" in problem
     assert _check(MemoryStore(), kept=kept).problems[0][0] == "kept"
@@ -175,8 +171,7 @@ def test_a_given_file_that_is_no_checkpoint_is_a_problem(name: str) -> None:
 
 def test_what_strangers_put_there_is_not_in_the_way(store: Store) -> None:
     """Junk, a note that is not signed, and another study's are reported and count for nothing."""
-    ledger = _watched(store)
-    head = ledger.entries()[-1].digest
+    head = _watched(store).entries()[-1].digest
     lie = Checkpoint(SIGNER.public, 6, bytes(32), head)
     theirs = Checkpoint(STRANGER.public, 6, bytes(32), head)
     notes = (b"junk", sign_note(lie, STRANGER).note, sign_note(theirs, STRANGER).note)
@@ -211,8 +206,7 @@ def test_verify_names_it_and_counts(store: Store) -> None:
     assert whole.holds
     assert dict(whole.counts)["checkpoints"] == 2
     tampered = joined(rewritten(8, 4), store)
-    places = [place for place, _ in verify_study(tampered).problems]
-    assert places == ["ledger/00000004.json"]
+    assert [place for place, _ in verify_study(tampered).problems] == ["ledger/00000004.json"]
     altered = copied(store)
     key = next(key for key in altered.list("checkpoints/") if key.endswith(".txt"))
     altered.replace(key, altered.get(key) + b"\n")

@@ -108,8 +108,7 @@ def test_the_stamps_in_a_store_are_counted(
     store: Store, authorities: tuple[Authority, Authority]
 ) -> None:
     first, second = authorities
-    signed = publish(begin(store, 3))
-    put_beside(store, 3, TOKEN, request_token(signed.note, first.url))
+    put_beside(store, 3, TOKEN, request_token(publish(begin(store, 3)).note, first.url))
     entries = inspect_chain(store)[0]
     assert any("no authority's certificate was given" in text for text in _unchecked(store))
     roots = read_certificates(first.root.read_bytes(), "ca.pem")

@@ -75,8 +75,7 @@ def test_parts_without_results_are_hardly_read() -> None:
 
 
 def test_a_list_that_is_not_the_one_of_the_ledger_is_refused_at_its_end() -> None:
-    store = MemoryStore()
-    closed = close(store, 9, 9)
+    closed = close(MemoryStore(), 9, 9)
     other = MemoryStore()
     forged = close(other, 9, 8)
     head = f"inventory/{closed.objects_root}.txt"

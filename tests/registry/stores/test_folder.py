@@ -50,8 +50,7 @@ def test_a_writer_killed_at_any_moment_leaves_no_part_of_an_object(tmp_path: Pat
     keys = list(store.list())
     assert keys
     for key in keys:
-        data = store.get(key)
-        assert data == bytes([int(key[-6:]) % 256]) * 300_000
+        assert store.get(key) == bytes([int(key[-6:]) % 256]) * 300_000
         assert not store.put(key, b"")
 
 

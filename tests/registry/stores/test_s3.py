@@ -8,9 +8,11 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
 
+import botocore.exceptions as failures
 import pytest
 
 from registry.errors import StoreError
@@ -21,8 +23,7 @@ pytestmark = pytest.mark.s3
 
 def test_s3_uris_hold_no_secret_and_are_checked() -> None:
     uri = "s3://bucket/a/b?endpoint=http://127.0.0.1:9000&region=eu-west-1"
-    store = S3Store.from_uri(uri)
-    assert store.uri == uri
+    assert S3Store.from_uri(uri).uri == uri
     assert S3Store.from_uri("s3://bucket").uri == "s3://bucket"
     for bad in (
         "s3://",
@@ -88,6 +89,33 @@ def test_a_server_that_is_not_there_is_named(s3_credentials: None) -> None:
         store = S3Store("bucket", "p", endpoint, "us-east-1")
         with pytest.raises(StoreError, match=f"{endpoint} cannot be reached"):
             store.put("a", b"")
+
+
+HERE = {"endpoint_url": "http://h:1", "error": "x"}
+
+
+@pytest.mark.parametrize(
+    ("error", "match"),
+    [
+        (failures.ResponseStreamingError(error="x"), "http://h:1 cuts its answers short"),
+        (failures.IncompleteReadError(actual_bytes=1, expected_bytes=2), "cuts its answers short"),
+        (failures.SSLError(**HERE), "no TLS connection to http://h:1: correct endpoint, or name"),
+        (failures.EndpointConnectionError(**HERE), "http://h:1 cannot be reached"),
+        (
+            failures.ClientError({"Error": {"Code": "RequestTimeTooSkewed"}}, "GetObject"),
+            "this machine's clock is more than 15 minutes off: set it",
+        ),
+    ],
+)
+def test_an_errors_cause_is_named_with_the_remedy(error: Exception, match: str) -> None:
+    store = S3Store("bucket", "p", "http://h:1", "us-east-1")
+
+    def get_object(**_: str) -> None:
+        raise error
+
+    store._made = cast("Any", SimpleNamespace(get_object=get_object))
+    with pytest.raises(StoreError, match=match):
+        store.get("a")
 
 
 class Troublesome(http.server.BaseHTTPRequestHandler):
@@ -160,8 +188,7 @@ def test_a_put_whose_answer_was_lost_knows_its_own_object(troubled: S3Store) -> 
 
 
 def test_a_retry_that_meets_another_writers_object_loses(troubled: S3Store, moto: Any) -> None:
-    other = S3Store(moto.bucket, "troubled", moto.endpoint, "us-east-1")
-    assert other.put("theirs", b"same")
+    assert S3Store(moto.bucket, "troubled", moto.endpoint, "us-east-1").put("theirs", b"same")
     Troublesome.troubles = ["lost"]
     assert not troubled.put("theirs", b"same")
 

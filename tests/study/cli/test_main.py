@@ -137,8 +137,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
 def test_a_missing_image_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = TINY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}")
-    init_study(tmp_path, text)
+    init_study(tmp_path, TINY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}"))
     draw_tiny(pipeline.open_study(tmp_path))
     message = refusal("register", "--study", str(tmp_path))
     assert "no-such-image:1" in message or "Docker" in message
@@ -219,8 +218,7 @@ def test_tasks_make_writes_what_an_agent_sees_and_the_key_only_if_asked(tmp_path
     assert run(*arguments, "--out", str(blind)).exit_code == 0
     assert run(*arguments, "--out", str(open_), "--with-truth").exit_code == 0
     assert {path.name for path in blind.iterdir()} == {"prompt.md", "answer-schema.json", "inputs"}
-    truth = json.loads((open_ / "truth.json").read_text())
-    assert truth["answer"]["task"] == "compute_average"
+    assert json.loads((open_ / "truth.json").read_text())["answer"]["task"] == "compute_average"
     inputs = "inputs/input_numbers.txt"
     assert (blind / inputs).read_bytes() == (open_ / inputs).read_bytes()
 

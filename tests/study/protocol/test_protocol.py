@@ -40,8 +40,7 @@ def test_a_protocol_is_read_with_its_defaults(tmp_path: Path) -> None:
 def test_the_allocations_to_enumerate_reach_the_plan_of_either_preset(tmp_path: Path) -> None:
     for preset in ("", "preset: standard-v1, controls: {pre_exposure: [honest]}, "):
         text = GOOD + f"plan: {{{preset}enumerate_up_to: 1000000}}\n"
-        plan = read_protocol(study(tmp_path, text)).registered_plan()
-        assert plan.enumerate_up_to == 1_000_000
+        assert read_protocol(study(tmp_path, text)).registered_plan().enumerate_up_to == 1_000_000
     with pytest.raises(StudyError, match=r"plan.enumerate_up_to: 1000001: .*1000000"):
         read_protocol(study(tmp_path, GOOD + "plan: {enumerate_up_to: 1000001}\n"))
 
@@ -137,8 +136,7 @@ PLANS = (Path(__file__).parents[3] / "docs" / "plans.md").read_text(encoding="ut
 
 def test_the_page_on_plans_names_every_key_and_its_example_is_one() -> None:
     example = yaml.safe_load(PLANS.partition("```yaml\n")[2].partition("```")[0])
-    section = PlanSection.model_validate_json(json.dumps(example["plan"]))
-    assert section.preset == "standard-v1"
+    assert PlanSection.model_validate_json(json.dumps(example["plan"])).preset == "standard-v1"
     for key in PlanSection.model_fields:
         assert f"`{key}" in PLANS, key
 

@@ -235,8 +235,7 @@ def test_files_that_were_altered_are_refused(operated: Moved) -> None:
 def test_no_key_and_keys_of_others_are_refused(
     moved: Moved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = refusal("status", "--study", moved.address)
-    assert "DOSIMETER_OPERATOR_KEY_FILE" in said
+    assert "DOSIMETER_OPERATOR_KEY_FILE" in refusal("status", "--study", moved.address)
     monkeypatch.setenv("DOSIMETER_OPERATOR_KEY_FILE", str(tmp_path / "none.txt"))
     assert "none.txt" in refusal("status", "--study", moved.address)
     write_identity(tmp_path / "other.txt")

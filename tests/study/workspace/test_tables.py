@@ -126,8 +126,7 @@ def test_rows_that_are_stored_take_no_result_and_no_inventory(study: Study) -> N
     list(table_of(study).parts())
     store = WatchedStore(study.store)
     snapshot = take_snapshot(replace(study, store=store))
-    before = [*exact_rows(snapshot, snapshot.closed_waves)]
-    assert len(before) == OWED
+    assert len([*exact_rows(snapshot, snapshot.closed_waves)]) == OWED
     assert not [key for key in store.read if key.startswith((RESULTS, "inventory/"))]
     assert len([key for key in store.read if key.startswith(TABLES)]) == PARTS
 

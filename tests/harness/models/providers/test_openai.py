@@ -83,13 +83,11 @@ def test_effort_and_seed_are_sent_where_they_are_set() -> None:
 
 
 def test_tokens_that_the_server_does_not_count_are_unknown_not_zero() -> None:
-    answer = completion("x", usage={})
-    assert respond(answer)[0].usage == Usage(None, None)
+    assert respond(completion("x", usage={}))[0].usage == Usage(None, None)
 
 
 def test_text_that_no_file_could_hold_is_made_writable() -> None:
-    answer = completion("half a pair: \ud800", [("a1", "read_file", {"path": "\udfff"})])
-    reply, _ = respond(answer)
+    reply, _ = respond(completion("half a pair: \ud800", [("a1", "read_file", {"path": "\udfff"})]))
     reply.message.text.encode()
     reply.message.calls[0].arguments.encode()
 

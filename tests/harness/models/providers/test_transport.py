@@ -10,7 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -138,6 +138,23 @@ def dripping(pause: float, head: bytes) -> Iterator[str]:
         thread.join()
 
 
+def test_a_connection_that_is_not_secure_is_a_class_of_its_own() -> None:
+    with any_server() as url:
+        assert fail(OpenAIModel, url.replace("http:", "https:"), retries=0)[0] == "tls"
+
+
+def test_a_reply_that_is_sent_twice_answers_one_request() -> None:
+    asked: list[object] = []
+
+    def answer(request: object) -> Answer:
+        asked.append(request)
+        return replace(completion(f"reply {len(asked)}"), times=2)
+
+    with serve(always=answer) as served, closing(build(OpenAIModel, served.url)) as model:
+        texts = [model.respond(REQUEST).message.text for _ in range(3)]
+    assert texts == ["reply 1", "reply 2", "reply 3"]
+
+
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize(
     "head",
@@ -165,6 +182,8 @@ def test_each_form_of_an_asked_pause_is_read_and_no_other() -> None:
         assert asked_wait({"retry-after": text}) == seconds
     assert asked_wait({"retry-after-ms": "2500", "retry-after": "9"}) == 2.5
     assert 3540 <= (asked_wait({"retry-after": in_minutes(60)}) or 0) <= 3600
+    skewed = {"retry-after": in_minutes(51), "date": in_minutes(50)}
+    assert asked_wait(skewed) == 60, "by the clock of the server"
 
 
 def test_an_asked_pause_is_kept_up_to_a_quarter_of_an_hour() -> None:

@@ -105,8 +105,7 @@ def test_readable_shapes_are_read_and_ids_are_unique(
             results = [Message(Role.TOOL, "x", call_id=call.id) for call in reply.message.calls]
             messages += [reply.message, *results]
     assert server.refused == []
-    ids = [call.id for message in messages for call in message.calls]
-    assert len(set(ids)) == 2 * len(SHAPES)
+    assert len({call.id for message in messages for call in message.calls}) == 2 * len(SHAPES)
 
 
 def respond(*script: Answer, messages: Any = LATER, **settings: Any) -> tuple[Reply, list[Json]]:

@@ -130,8 +130,7 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
 
 
 def test_without_a_closed_wave_there_is_nothing_to_calibrate(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", SMALL)
-    result = run(study.folder)
+    result = run(make_study(tmp_path / "study", SMALL).folder)
     assert result.exit_code == 2
     assert "no wave is closed yet" in result.stderr
 

@@ -60,8 +60,7 @@ def reply(rule: Rule) -> Callable[[Json], Answer]:
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Served]]:
     monkeypatch.setenv("JUDGE_KEY", "k")
     with serve(always=failure(500)) as served:
-        text = PROTOCOL.format(url=served.url)
-        init_study(tmp_path / "study", text)
+        init_study(tmp_path / "study", PROTOCOL.format(url=served.url))
         yield tmp_path / "study", served
 
 

@@ -158,8 +158,7 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     kept = set(study.store.list())
     result = run(study, "judge", "grade", "--judge", "strict", "--judge", "kind", "--json")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    strict, kind = told["judges"]
+    strict, kind = json.loads(result.stdout)["judges"]
     assert [strict["graded"], strict["fresh"], strict["ungraded"]] == [EPISODES, EPISODES, 0]
     assert strict["kappa"] > 0.6
     assert kind["kappa"] == 0
@@ -247,8 +246,7 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study,
     go_on.set()
     digest = record_digest(study.protocol.judges[0])
     grades = graded_by(study, digest)
-    replies = list(study.store.list("judgements/"))
-    assert len(replies) == 2
+    assert len(list(study.store.list("judgements/"))) == 2
     assert len(grades) in (1, 2)
     os.remove(
         study.folder / "store" / next(study.store.list("grades/"))
@@ -429,8 +427,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     swept: tuple[Study, Served],
 ) -> None:
     study, served = swept
-    limit = "budget: {judges: {strict: 0.1}}\nsandbox:"
-    study = edit(study, "sandbox:", limit)
+    study = edit(study, "sandbox:", "budget: {judges: {strict: 0.1}}\nsandbox:")
     code, told = grade(study)
     # One goes first; then twice what it cost is set aside: 0.03 + 0.06 fits, 0.06 + 0.06 does not.
     assert (code, len(served.requests)) == (1, 2)
@@ -439,8 +436,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert dict(map(tuple, strict["failures"])) == {"not paid for by the budget": EPISODES - 2}
     (account,) = told["budget"]
     assert (account["wave"], account["limit"], account["spent_usd"]) == (0, "judge strict", 0.06)
-    again = grade(study)
-    assert (again[0], len(served.requests)) == (1, 2)
+    assert (grade(study)[0], len(served.requests)) == (1, 2)
     assert sum_spends(study, 0, read_prices(study.folder / "prices.yaml"), CallKind.JUDGE) == (
         (ANY, Spend(2 * CALL)),
     )

@@ -90,8 +90,7 @@ def test_waves_need_the_operators_key_only_and_a_report_the_studys(custody: Cust
     study = custody.study
     operator = Signer.of(read_identities(custody.operator)[0]).public
     run_wave(study, 0)
-    graded = grade_study(study, GradeRequest(("careless",)), lambda *step: None, utc_now)
-    assert graded.complete
+    assert grade_study(study, GradeRequest(("careless",)), lambda *step: None, utc_now).complete
     assert probe_wave(study, ProbeRequest(0), lambda *step: None, utc_now).complete
     for command in (["report"], ["publish"], ["show"], ["show", "--tools"]):
         assert OF_CUSTODIANS in refusal(*command, "--study", str(study.folder))
@@ -143,8 +142,7 @@ def test_a_captured_operators_key_opens_no_arm(custody: Custody) -> None:
     with pytest.raises(RegistryError, match=OF_CUSTODIANS):
         study.entries()
     opened = {key: decrypt(store.get(key), identities, key) for key in sealed(study) if key != uri}
-    folders = {key.partition("/")[0] for key in opened}
-    assert {"drawn", "runs", "attempts", "results"} <= folders
+    assert {"drawn", "runs", "attempts", "results"} <= {key.partition("/")[0] for key in opened}
     custody.bring_back()
     entries = study.entries()
     assert set(study.instances()) == set(without_arms(entries))

@@ -112,8 +112,7 @@ def test_it_is_a_study_of_its_own(piloted: tuple[Study, dict[str, Any]]) -> None
     assert str(scratch.folder) == shown["folder"]
     assert {entry.kind for entry in scratch.ledger.entries()} >= {"run-manifest", "wave-closed"}
     assert verify_study(scratch.store, scratch.identities(), None).holds
-    kinds = {entry.kind for entry in study.ledger.entries()}
-    assert not kinds & {"run-manifest", "wave-closed"}
+    assert not {entry.kind for entry in study.ledger.entries()} & {"run-manifest", "wave-closed"}
     assert not any(key.startswith(("attempts/", "results/")) for key in study.store.list(""))
     secrets = [seed.seed for seed in scratch.drawn_seeds()]
     texts = [path.read_bytes() for path in study.folder.rglob("*") if path.is_file()]
@@ -198,8 +197,7 @@ def test_pilots_share_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pilot, "sweep_wave", sweep)
     monkeypatch.setattr(pilot, "wave_spends", lambda study, wave: [(study.folder.name, wave)])
     (tmp_path / "prices.yaml").write_text(PRICES)
-    text = f"{BUILT_IN}prices: prices.yaml\nbudget: {{run: 2}}\n"
-    study = new_study(tmp_path, text)
+    study = new_study(tmp_path, f"{BUILT_IN}prices: prices.yaml\nbudget: {{run: 2}}\n")
     once = ("--model", "skilled", "--runs")
     first = Path(outcome(study, *once, "1")["folder"]).name
     second = Path(outcome(study, *once, "2")["folder"]).name

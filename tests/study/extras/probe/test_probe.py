@@ -286,8 +286,7 @@ def test_replies_are_bought_once_and_counted(probed: tuple[Study, Served]) -> No
     assert (model.name, spend.usd) == ("served", OWED * CALL)
     assert sum_spends(study, 0, prices, CallKind.PROBE) == ()
     judged = sum_spends(study, 1, prices, CallKind.JUDGE)
-    both = sum_spends(study, 1, prices, CallKind.JUDGE, CallKind.PROBE)
-    assert both == (*judged, (model, spend))
+    assert sum_spends(study, 1, prices, CallKind.JUDGE, CallKind.PROBE) == (*judged, (model, spend))
     begin(study, 1)  # whose manifest comes after what the questions told its provider
     assert burned_tranches(study.ledger.entries())[1, "served"] == {0}
 
@@ -328,8 +327,7 @@ def trained_on(study: Study) -> Callable[[Json], Answer]:
             "top_logprobs": [None, *places[1:], {}],
         }
         usage = {"prompt_tokens": 100, "completion_tokens": 1}
-        body = {"model": "teller-1-a", "choices": [{"logprobs": told}], "usage": usage}
-        return Answer(body)
+        return Answer({"model": "teller-1-a", "choices": [{"logprobs": told}], "usage": usage})
 
     return answer
 

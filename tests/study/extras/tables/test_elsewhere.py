@@ -109,8 +109,7 @@ def rows_of(folder: Path, wave: int = 1) -> list[ResultRow]:
 
 
 def verified(folder: Path) -> tuple[str, ...]:
-    study = pipeline.open_study(folder)
-    found = verify(study, VerifyRequest(regrade=True), lambda *step: None)
+    found = verify(pipeline.open_study(folder), VerifyRequest(regrade=True), lambda *step: None)
     assert found.problems == ()
     return found.unchecked
 
@@ -200,8 +199,7 @@ def test_a_wrong_export_is_one_line_and_begins_nothing(
 
 
 def test_pictures_are_for_inspect_alone(tmp_path: Path) -> None:
-    text = TEXT.replace("order_statistics", "count_circles")
-    study = make_study(tmp_path / "away", text)
+    study = make_study(tmp_path / "away", TEXT.replace("order_statistics", "count_circles"))
     code, _, error = export(study.folder, "jsonl", tmp_path / "out")
     assert (code, "count_circles/easy cannot be exported: it has pictures" in error) == (2, True)
     assert export(study.folder, "inspect", tmp_path / "out")[0] == 0

@@ -232,8 +232,7 @@ def test_a_look_before_the_publication_gives_no_verdict(
     assert body["published"] == "2026-06-01"
     assert body["plan"]["looks"] == 1, "the only look after it"
     assert {row["wave"] for row in body["models"]} == {2}
-    words = {row["model"]: row["verdict"] for row in body["models"]}
-    assert words["told"] == "contaminated"
+    assert {row["model"]: row["verdict"] for row in body["models"]}["told"] == "contaminated"
     early = {(row["wave"], row["model"]) for row in body["before_publication"]}
     assert {(1, "honest"), (1, "told")} <= early
     assert ((0, "old-1") in early) == (preset == "basic-v1"), "controls are no tested models"

@@ -62,8 +62,7 @@ def write(folder: Path, body: Any, name: str = "benchmark_results_judge_jury.jso
 
 
 def test_a_result_folder_is_a_row_for_each_seed(tmp_path: Path) -> None:
-    found = import_parametr([write(tmp_path / "abc123_run", results())], Arm.PUBLIC, 2)
-    first, second = found.rows
+    first, second = import_parametr([write(tmp_path / "abc123_run", results())], Arm.PUBLIC, 2).rows
     assert (first.model, first.grader, first.stratum) == ("nova", "jury", "hubble/easy")
     assert (first.wave, first.arm, first.instance) == (2, "public", "hubble/easy/11")
     assert first.score == pytest.approx((10 * 0.5 + 2) / 12)

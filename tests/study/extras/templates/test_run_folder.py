@@ -151,8 +151,7 @@ def test_a_tree_beside_it_is_scored(run):
 
 def test_a_tree_elsewhere_is_scored(run, tmp_path):
     put_tree(tmp_path / "moved")
-    scores = score_run(run, AT, [f"{HOME}/={tmp_path / 'moved'}"])
-    assert verdicts(scores) == (CORRECT, LENIENT)
+    assert verdicts(score_run(run, AT, [f"{HOME}/={tmp_path / 'moved'}"])) == (CORRECT, LENIENT)
 
 
 @pytest.mark.parametrize(
@@ -162,8 +161,7 @@ def test_a_tree_elsewhere_is_scored(run, tmp_path):
 def test_a_zip_is_scored_without_being_unpacked(run, prefix, inner):
     put_zip(run / "sandbox_model.zip", prefix)
     before = sorted(run.rglob("*"))
-    scores = score_run(run, AT, [f"{HOME}=sandbox_model.zip{inner}"])
-    assert verdicts(scores) == (CORRECT, LENIENT)
+    assert verdicts(score_run(run, AT, [f"{HOME}=sandbox_model.zip{inner}"])) == (CORRECT, LENIENT)
     assert sorted(run.rglob("*")) == before
 
 
@@ -337,8 +335,7 @@ def test_a_zip_with_a_name_twice_counts_the_last(run):
         warnings.simplefilter("ignore")
         archive.writestr("a", "first")
         archive.writestr("a", "last")
-    key = precheck("readfile_stringmatch", 1, file_to_read="a", expected_content="last")
-    assert one(run, key)
+    assert one(run, precheck("readfile_stringmatch", 1, file_to_read="a", expected_content="last"))
 
 
 @pytest.mark.parametrize(
@@ -450,8 +447,7 @@ def test_a_missing_response_is_wrong_with_its_reason_and_counted(run):
     head = scores.as_json()["metadata"]
     assert (head["total_questions"], head["correct_answers"]) == (8, 0)
     assert head["missing_responses"] == 8
-    row = next(scores.details())
-    assert row["error_message"] == "responses.jsonl holds no response to it"
+    assert next(scores.details())["error_message"] == "responses.jsonl holds no response to it"
 
 
 def test_the_last_of_several_responses_counts_and_each_key_is_scored(run):

@@ -51,8 +51,7 @@ class Fault:
         else:
             assert self.change[0] in text
             data = text.replace(*self.change, 1).encode()
-        files = {"mine.yml": TEMPLATE.encode(), "words.yml": VALUES.encode()}
-        return files | {self.name: data}
+        return {"mine.yml": TEMPLATE.encode(), "words.yml": VALUES.encode()} | {self.name: data}
 
     @property
     def name(self) -> str:

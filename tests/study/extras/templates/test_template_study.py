@@ -185,8 +185,7 @@ def test_a_question_of_few_instances_is_no_source_of_two_arms(tmp_path: Path):
     said = "question greet: 3 different instances for 6 seeds"
     with pytest.raises(StudyError, match=said):
         make_study(tmp_path, text.replace("seeds_per_arm: 1", "seeds_per_arm: 3"))
-    family = template_family("ours.yml", few)
-    assert family.questions == ("greet",)
+    assert template_family("ours.yml", few).questions == ("greet",)
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,7 @@ def strange_episodes(episode: Episode) -> tuple[Episode, Episode, Episode]:
     last = Turn(
         Reply(Message(Role.ASSISTANT, "Done.\x1b[2J"), Usage(50, 5), "m-3", "odd"), (), 1.0, "Last."
     )
-    usage = Usage(150, 25)
-    whole = replace(episode, steps=(first, last), usage=usage, stop=StopReason.TURN_LIMIT)
+    whole = replace(episode, steps=(first, last), usage=Usage(150, 25), stop=StopReason.TURN_LIMIT)
     failed = replace(
         whole, steps=(first,), stop=StopReason.FAILED, error_class="provider:overload", attempt=1
     )
@@ -206,8 +205,7 @@ def test_inspect_reads_the_logs(public: Path) -> None:
         assert len(found.samples) == found.results.total_samples == 6
         for sample in found.samples:
             assert 0 <= sample.scores["deterministic"].as_float() <= 1
-            held = sample.model_dump_json(exclude={"attachments"})
-            assert "attachment://" not in held
+            assert "attachment://" not in sample.model_dump_json(exclude={"attachments"})
         assert len(log.read_eval_log_sample_summaries(str(path))) == 6
 
 

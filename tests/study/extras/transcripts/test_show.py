@@ -301,8 +301,7 @@ class TestFindingAnEpisode:
     def test_an_ambiguous_prefix_says_so(self, finished: Study) -> None:
         names = [hex_of(each.cell.episode) for each in list_episodes(take_snapshot(finished))]
         shared = next(a for a in "0123456789abcdef" if sum(n[0] == a for n in names) > 1)
-        refused = run(finished, "show", shared)
-        assert "give more digits" in refused.stderr
+        assert "give more digits" in run(finished, "show", shared).stderr
 
     def test_without_the_key_it_says_what_is_needed(
         self, finished: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -36,8 +36,7 @@ def test_it_writes_a_study_of_two_waves(tmp_path: Path) -> None:
     assert protocol.waves[1] == ("my-model",)
     assert protocol.budget is not None
     assert protocol.budget.run == 50
-    prices = read_prices(tmp_path / "new" / "prices.yaml")
-    assert prices.of("openai", "whatever") is not None
+    assert read_prices(tmp_path / "new" / "prices.yaml").of("openai", "whatever") is not None
     assert (tmp_path / "new" / "keys" / "study.txt").stat().st_mode & 0o777 == 0o600
 
 

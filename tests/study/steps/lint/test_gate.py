@@ -156,8 +156,7 @@ def test_an_unproved_question_needs_a_reason_which_ledger_and_report_show(tmp_pa
     assert not list(folder.glob("store/**/*.*"))
     linted = CliRunner().invoke(main, ["lint", str(folder)])
     assert "broken.yml, question lost: 'Enginering'" in linted.output
-    empty = draw(folder, "--unproved", " ")
-    assert "--unproved: give the reason in words" in empty.stderr
+    assert "--unproved: give the reason in words" in draw(folder, "--unproved", " ").stderr
 
     drawn = draw(folder, "--unproved", "a test of it")
     assert drawn.exit_code == 0, drawn.stderr
@@ -234,8 +233,7 @@ def test_too_few_runs_of_frozen_models_are_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reason", [" ", "two\nlines"])
 def test_a_reason_is_words_on_one_line(tmp_path: Path, reason: str) -> None:
-    folder = make(tmp_path / "study", STUDY)
-    refused = draw(folder, "--underpowered", reason)
+    refused = draw(make(tmp_path / "study", STUDY), "--underpowered", reason)
     assert refused.exit_code == 2
     assert "--underpowered: give the reason in words" in refused.stderr
 

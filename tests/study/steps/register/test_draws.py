@@ -262,8 +262,7 @@ def test_a_reveal_of_nothing_or_of_two_things_is_refused(
     study: Study, words: tuple[str, ...]
 ) -> None:
     draw(study)
-    refused = dosimeter("reveal", *words, "--yes", "--study", str(study.folder))
-    assert refused.exit_code == 2
+    assert dosimeter("reveal", *words, "--yes", "--study", str(study.folder)).exit_code == 2
     assert "revealed" not in kinds(study)
 
 

@@ -145,6 +145,16 @@ def test_a_later_look_says_what_is_new_since_one_that_is_as_the_ledger_has_it(st
     assert "New since the last report" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("folder", ["attempts/", "results/", "drawn/"])
+def test_a_report_without_an_object_of_the_ledgers_is_a_broken_promise(
+    study: Study, folder: str
+) -> None:
+    for key in [*study.store.list("tables/"), *study.store.list(folder)]:
+        (study.folder / "store" / key).unlink()
+    with pytest.raises(BrokenPromise, match="see `dosimeter verify`"):
+        pipeline.report(pipeline.open_study(study.folder))
+
+
 def test_nothing_that_follows_from_a_private_seed_goes_into_a_report(study: Study) -> None:
     """The id of a private instance, planted where a report prints what study.yaml says."""
     entries = study.entries()

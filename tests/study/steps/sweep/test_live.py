@@ -178,11 +178,12 @@ def test_scripts_get_json_lines(
 def test_a_log_says_at_once_that_the_store_is_away_and_back(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pauses = (StorePause("node-1", "the disk is full", 3), StorePause("node-1", "the disk is full"))
+    pauses = (StorePause("node-1", "the disk is full", 3), StorePause("n2", "", lacks="sandbox"))
     with sweep_watch("wave 0") as watch:
         for now in ((), pauses, pauses, ()):
             watch(replace(progress(0), pauses=now))
     away, back = capsys.readouterr().err.splitlines()
     assert "; paused: no store on node-1 (the disk is full); 3 objects wait in its outbox;" in away
+    assert "; paused: no sandbox on n2 ();" in away
     assert back.startswith("wave 0: 1,408 of 4,200 done")
     assert "paused" not in back

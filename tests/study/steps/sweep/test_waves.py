@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,19 @@ from click.testing import CliRunner
 
 from registry.errors import BrokenPromise
 from registry.ledger.records import RunManifest
+from registry.provenance import utc_now
 from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.sweep.estimate import planned_episodes
+from study.steps.sweep.sweep import SweepRequest, begin_wave, context_of
+from study.steps.sweep.wave_command import ask_sweep
 from study.steps.sweep.waves import close_wave_now, list_waves, open_wave
+from study.workspace.setup import pinned_image
 from study.workspace.study import Study
 from tests.cases import cases
-from tests.study.conftest import SMALL, draw_tiny, make_study
+from tests.study.conftest import SMALL, TINY, draw_tiny, make_study
 
 LOOKS = SMALL.replace("plan: {permutations: 1999}", "plan: {permutations: 1999, looks: 3}")
 
@@ -256,3 +261,15 @@ def test_what_a_wave_lacks_without_a_control_is_noted_when_it_is_opened(
     )
     assert result.exit_code == 0, result.output
     assert result.stderr.splitlines() == [f"note: {note} (docs/waves.md)" for note in notes]
+
+
+def test_a_sweep_that_was_asked_to_stop_does_not_resume_and_status_shows_it(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", TINY)
+    image = pinned_image(study.protocol)
+    manifest = begin_wave(study, SweepRequest(0, allow_dirty=True), image, utc_now)
+    context_of(study, manifest, image, 1).epochs.open()
+    for asked, shown in (("pause", "paused"), ("go", "at work"), ("stop", "asked to stop")):
+        ask_sweep(study, 0, asked)  # type: ignore[arg-type]  # its words
+        assert f"; {shown} on {socket.gethostname()}" in str(pipeline.status(study))
+    with pytest.raises(StudyError, match="was asked to stop, and ends: `dosimeter sweep --wave 0`"):
+        ask_sweep(study, 0, "go")

@@ -48,8 +48,7 @@ def looks(study: Study) -> list[Look]:
 
 
 def show_one(study: Study) -> None:
-    key = next(study.store.list("attempts/"))
-    episode = key.rpartition("/")[2][:64]
+    episode = next(study.store.list("attempts/")).rpartition("/")[2][:64]
     open_transcript(study, episode, None, False, True)
 
 
