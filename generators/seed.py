@@ -9,13 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from string import hexdigits
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from generators.errors import GeneratorError, GuardExhausted
 from generators.stream import Stream
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 

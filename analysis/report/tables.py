@@ -19,7 +19,7 @@ from analysis.plan.verdict import ESTIMATE, Verdict
 from analysis.report.figures.timeline import make_timeline
 from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusCell, tabulate
 from analysis.report.report import FunnelRow, Report
-from analysis.report.wording import range_words, score_words
+from analysis.report.wording import range_words, score_words, window_words
 from analysis.stats.intervals import p_words, points, signed
 from analysis.words import words_in
 from registry.result_row import Arm, Status
@@ -102,10 +102,6 @@ def _rejection(wave: int, process: Monitored | None) -> str:
     if rejected is None or wave < rejected:
         return "does not reject"
     return "rejects" if wave == rejected else f"rejected at wave {rejected}"
-
-
-def _window(first: int, last: int) -> str:
-    return f"wave {last}" if first == last else f"waves {first} to {last}"
 
 
 def _signed(value: float | None) -> str:
@@ -298,7 +294,7 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
             "Models": lambda look: ", ".join(look.models),
             "#Gap of this look": lambda look: signed(look.gap),
             "#T": lambda look: f"{look.statistic:.2f}",
-            "Window": lambda look: _window(look.onset, look.wave),
+            "Window": lambda look: window_words(look.onset, look.wave),
             "#Threshold": lambda look: NONE if look.threshold is None else f"{look.threshold:.2f}",
             "#Alpha spent": lambda look: f"{look.spent:.4g}",
             "Result": lambda look: _rejection(look.wave, report.monitoring),

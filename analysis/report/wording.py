@@ -171,10 +171,14 @@ def monitored_words(monitored: Monitored | None) -> str:
     if monitored.window is None:
         result = "Over the looks so far, the models taken together show no detectable gap."
     else:
-        first, last = monitored.window
-        window = f"wave {last}" if first == last else f"waves {first} to {last}"
+        window = window_words(*monitored.window)
         result = f"The study as a whole shows a gap: its models of {window} together."
     return f"{result} {monitored.note}".rstrip()
+
+
+def window_words(first: int, last: int) -> str:
+    """The waves of a window."""
+    return f"wave {last}" if first == last else f"waves {first} to {last}"
 
 
 def all_control_words(controls: Sequence[ControlResult]) -> str:

@@ -133,8 +133,9 @@ class Validation:
         """Report if nothing is out of bounds."""
         return not self.problems
 
-    def as_record(self) -> dict[str, str | int | float | bool]:
-        """One flat row, for a table or for JSON; of the null answers the best."""
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as plain JSON, for scripts and for the page; the best null answer and
+        attack beside all of them."""
         guess, earned = self.best_guess
         attacker, attacked = self.best_attack
         return {
@@ -149,12 +150,7 @@ class Validation:
             "best_attack": attacker,
             "same_elsewhere": self.same_elsewhere,
             "distinct": self.distinct,
-            "problems": "; ".join(self.problems),
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all of it as plain JSON, for scripts and for the page."""
-        return self.as_record() | {
+            "problems": list(self.problems),
             "null_seeds": self.null_seeds,
             "nulls": [{"name": name, **asdict(score)} for name, score in self.nulls],
             "attacks": [
@@ -162,15 +158,12 @@ class Validation:
                 for attack in self.attacks
             ],
             "noisy_solvers": [{"name": name, **asdict(score)} for name, score in self.noisy],
-            "noisy": None
-            if self.perturbed is None
-            else {"rate": PERTURBED_RATE, **asdict(self.perturbed)},
+            "noisy": self.perturbed and {"rate": PERTURBED_RATE, **asdict(self.perturbed)},
             "criteria": [
                 {**asdict(rate), "rate": rate.rate, "interval": list(rate.interval)}
                 for rate in self.criteria
             ],
             "redraws": list(self.redraws),
-            "problems": list(self.problems),
         }
 
 
