@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Unpack
@@ -353,7 +353,7 @@ def max_t_over_categories(
 
 def contrast_key_with_static(
     key: Floats, static: Floats, stratum: Ints, public: Bools, **draws: Unpack[Draws]
-) -> tuple[list[Contrast], float]:
+) -> tuple[Sequence[Contrast], float]:
     """Criteria that need the instance's own answer key against those that are the same in every
     instance (static): a Contrast for each model, and the least that a p can be. ``key`` and
     ``static`` (n, models) are shares passed, NaN where there are none.

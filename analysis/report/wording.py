@@ -246,6 +246,11 @@ def score_words(mean: float, interval: tuple[float, float] | None) -> str:
     return f"{points(mean)} ({points(interval[0])}–{points(interval[1])})"
 
 
+def gap_words(gap: float | None) -> str:
+    """A gap in points, a dash without one."""
+    return "–" if gap is None else signed(gap)
+
+
 def range_words(interval: tuple[float, float] | None) -> str:
     """An interval of gaps."""
     return "–" if interval is None else f"{signed(interval[0])} to {signed(interval[1])}"

@@ -129,7 +129,7 @@ def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTab
         models=tuple(_model_use(group) for group in by_model.values()),
         by_tool=tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
         by_seed=tuple(
-            SeedRow(*key[:2], *key[2].rsplit("/", 1), key[3], tool, len(uses))
+            SeedRow(*_place(*key), tool, len(uses))
             for key, group in by_seed.items()
             for tool, uses in _uses(group, tools).items()
         ),
@@ -143,6 +143,12 @@ def _grouped(items: Iterable[_Item], *names: str) -> dict[tuple[Any, ...], list[
     for item in items:
         groups[attrgetter(*names)(item)].append(item)
     return groups
+
+
+def _place(wave: int, model: str, stratum: str, seed: int) -> tuple[int, str, str, str, int]:
+    """Wave, model, task, difficulty and seed of a group."""
+    task, _, difficulty = stratum.rpartition("/")
+    return wave, model, task, difficulty, seed
 
 
 def _rank_tools(conducts: list[Conduct]) -> tuple[str, ...]:
