@@ -42,12 +42,8 @@ from study.workspace.study import Study
 
 Json = dict[str, Any]
 _STOPS = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "reasoning_only": "stop",
-    "open_thought": "stop",
-    "length": "max_tokens",
-    "max_tokens": "max_tokens",
+    **dict.fromkeys(("stop", "end_turn", "reasoning_only", "open_thought"), "stop"),
+    **dict.fromkeys(("length", "max_tokens"), "max_tokens"),
     "content_filter": "content_filter",
 }
 _WORDS = {True: "pass", False: "fail", None: "none"}
