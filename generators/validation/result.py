@@ -45,7 +45,7 @@ class Validation:
     seeds: int
     null_seeds: int
     key: float
-    solver: float
+    solver: float | None  # without a solver
     nulls: tuple[tuple[str, MeanScore], ...]
     same_elsewhere: bool
     distinct: bool
@@ -91,7 +91,7 @@ class Validation:
             yield f"the key scores {self.key:.3f}, not {KEY_SCORE}"
         for line in self.misfits:
             yield f"the key does not fit the answer schema: {line}"
-        if self.solver < SOLVER_SCORE:
+        if self.solver is not None and self.solver < SOLVER_SCORE:
             yield f"the solver scores {self.solver:.3f}, below {SOLVER_SCORE}"
         for rate in self.criteria:
             if rate.interval[1] < CRITERION_RATE:
