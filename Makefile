@@ -55,6 +55,7 @@ docs: setup
 reference: setup
 	@.venv/bin/python scripts/study_yaml_page.py
 	@.venv/bin/python scripts/template_page.py
+	@.venv/bin/python scripts/gym_page.py
 
 gallery: setup
 	@.venv/bin/python scripts/gallery.py

@@ -98,6 +98,9 @@ class Catalog:
             name, version = name.split("@", 1)
         if name == _ITEMS and version in (None, "1"):
             return _load("generators.items")
+        if self.plugins and name.startswith(GYM) and name not in _names(self.loaders):
+            family: Family = import_module("generators.gym.family").gym_family(name, version)
+            return family
         known = self.loaders if name in _names(self.loaders) else self._all()
         versions = [entry.split("@")[1] for entry in known if entry.split("@")[0] == name]
         if not versions:
@@ -122,4 +125,5 @@ def _names(entries: Iterable[str]) -> tuple[str, ...]:
 
 
 BUILT_IN_NAMES = (*_names(_BUILT_IN), _ITEMS)
+GYM = ("rg:", "rg_")  # begin the names of reasoning-gym's data sets, which no list shows
 INSTALLED = Catalog.built_in().with_plugins()  # everything but the template files of a study

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -57,7 +58,7 @@ def owner(entry: EntryPoint) -> str:
 GROUP = "dosimeter.families"
 
 _ENTRY = re.compile(r"[a-z][a-z0-9_]*@[0-9A-Za-z][0-9A-Za-z.]*")
-_PARTS = ("name", "version", "summary", "parameters", "generate", "key", "nulls", "solver")
+_PARTS = ("name", "version", "summary", "parameters", "generate", "key", "nulls")
 
 
 def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], Family]]:
@@ -71,15 +72,11 @@ def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], F
         GROUP,
         _ENTRY,
         "the form name@version, such as lucky_sums@1",
-        lambda name: taken * (name.split("@")[0] in reserved),
+        lambda name: taken * (name.split("@")[0] in reserved or name.startswith("rg_")),
         _refused,
         _order,
     )
-    return {name: _loader(entry) for name, entry in entries.items()}
-
-
-def _loader(entry: EntryPoint) -> Callable[[], Family]:
-    return lambda: load_family(entry)
+    return {name: partial(load_family, entry) for name, entry in entries.items()}
 
 
 def load_family(entry: EntryPoint) -> Family:

@@ -221,9 +221,20 @@ class Family(Protocol):
         """Answers that open no input file, by name: at least ``empty``, ``everything``
         and ``prior``. Of the instance they may use only its spec."""
 
+
+@runtime_checkable
+class Solvable(Protocol):
+    """A family with a solver, which proves that prompt and files lead to the key."""
+
     def solver(self) -> str:
         """Source of a Python program that reads the input files in the current folder and
         writes ``answer.json`` there, with nothing but the sandbox's libraries."""
+
+
+def difficulties_of(family: Family) -> tuple[str, ...]:
+    """The difficulties of a family: those that it names, in no order of hardness, or the usual."""
+    named: tuple[str, ...] = getattr(family, "difficulties", DIFFICULTIES)
+    return named
 
 
 @runtime_checkable

@@ -55,7 +55,6 @@ class Uploaded:
 class _Target:
     api: HfApi
     repository: str
-    branch: str
 
 
 def check_token() -> None:
@@ -65,29 +64,25 @@ def check_token() -> None:
 
 
 def upload_release(
-    folder: Path,
-    place: HubPlace,
-    check: Check,
-    *,
-    branch: str = "main",
-    pause: Callable[[float], None] = time.sleep,
+    folder: Path, place: HubPlace, check: Check, *, pause: Callable[[float], None] = time.sleep
 ) -> Uploaded:
     """Put a release folder on the Hub, with a tag for each of its tranches.
 
-    The folder is checked, committed to the branch in one commit, read back at that revision,
+    The folder is checked, committed in one commit, read back at that revision,
     checked again as it was read, and only then tagged. Tags that are there stay where they are:
     all that they hold, but the card and the checksums, must be in the folder unchanged. The token
     is the environment's (HF_TOKEN) or the login's.
 
     Raises PublishError: no token or no right to write, a Hub that cannot be reached, a tag with
-    other content, a branch that others keep changing, bytes that come back altered, and
+    other content, a repository that others keep changing, bytes that come back altered, and
     whatever ``check`` raises.
     """
     tags = tuple(tag_of(tranche) for tranche in read_release(folder).tranches)
     check(folder)
-    target = _target(place, branch)
+    check_token()
+    target = _Target(_client().HfApi(endpoint=place.endpoint), place.repository)
     with _explained(target):
-        there = {tag: at for tag, at in _refs(target)[1].items() if tag in tags}
+        there = {tag: at for tag, at in (_tags(target) or {}).items() if tag in tags}
         held = {tag: _remote_files(target, at) for tag, at in there.items()}
         for tag, remote in held.items():
             if not _holds(folder, remote):
@@ -124,11 +119,6 @@ def private_files(name: str, revision: str, ends: tuple[str, ...]) -> Iterator[t
         raise PublishError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
 
 
-def _target(place: HubPlace, branch: str) -> _Target:
-    check_token()
-    return _Target(_client().HfApi(endpoint=place.endpoint), place.repository, branch)
-
-
 def _other_content(target: _Target, tag: str) -> PublishError:
     return PublishError(
         f"{target.repository}: tag {tag} is there with other content; releases are not "
@@ -153,29 +143,22 @@ def _client() -> ModuleType:
 # -- what is there ------------------------------------------------------------------------------
 
 
-def _refs(target: _Target) -> tuple[dict[str, str], dict[str, str]]:
-    """The branches and tags, each with its commit; none of either where there is no repository."""
+def _tags(target: _Target) -> dict[str, str] | None:
+    """The tags, each with its commit; None where there is no repository."""
     from huggingface_hub.errors import RepositoryNotFoundError
 
     try:
         refs = target.api.list_repo_refs(target.repository, repo_type="dataset")
     except RepositoryNotFoundError:
-        return {}, {}
-    branches = {branch.name: branch.target_commit for branch in refs.branches}
-    return branches, {tag.name: tag.target_commit for tag in refs.tags}
+        return None
+    return {tag.name: tag.target_commit for tag in refs.tags}
 
 
 def _ensure_repository(target: _Target, place: HubPlace) -> None:
-    """Make the repository and the branch if need be, to be read by those who are to."""
-    branches, _ = _refs(target)
-    if not branches:
+    """Make the repository if need be, to be read by those who are to."""
+    if _tags(target) is None:
         target.api.create_repo(
             target.repository, repo_type="dataset", private=place.private or None, exist_ok=True
-        )
-        branches, _ = _refs(target)
-    if target.branch not in branches:
-        target.api.create_branch(
-            target.repository, branch=target.branch, repo_type="dataset", exist_ok=True
         )
     wanted = (place.private, place.gated or False)
     info = target.api.repo_info(target.repository, repo_type="dataset")
@@ -223,7 +206,7 @@ def _is(path: Path, stated: str) -> bool:
 
 
 def _commit(target: _Target, folder: Path, tag: str, pause: Callable[[float], None]) -> str:
-    """The revision at which the branch holds exactly the folder, made if need be.
+    """The revision at which the repository holds exactly the folder, made if need be.
 
     A stale parent and a server's failure both lead back to reading the head: an answer may be
     lost after its commit was made.
@@ -232,7 +215,7 @@ def _commit(target: _Target, folder: Path, tag: str, pause: Callable[[float], No
 
     stale = 0
     for attempt in range(COMMIT_ATTEMPTS):
-        info = target.api.repo_info(target.repository, repo_type="dataset", revision=target.branch)
+        info = target.api.repo_info(target.repository, repo_type="dataset")
         head = str(info.sha)
         remote = _remote_files(target, head)
         if _matches(folder, remote):
@@ -244,8 +227,8 @@ def _commit(target: _Target, folder: Path, tag: str, pause: Callable[[float], No
             stale += status == 412
             if stale > 1:
                 raise PublishError(
-                    f"{target.repository}: others are changing branch {target.branch}; "
-                    "wait until they are done, or name another branch"
+                    f"{target.repository}: others are changing it; wait until they are done, or "
+                    "name another repository"
                 ) from error
             if (status != 412 and status < 500) or attempt == COMMIT_ATTEMPTS - 1:
                 raise
@@ -266,7 +249,6 @@ def _commit_onto(
         operations,
         commit_message=f"Release {tag}",
         repo_type="dataset",
-        revision=target.branch,
         parent_commit=parent,
     )
     return made.oid
@@ -292,7 +274,7 @@ def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> No
             if not filecmp.cmp(folder / name, copy / name, shallow=False):
                 raise PublishError(
                     f"{target.repository}: {name} does not come back as it was sent; "
-                    "it was not tagged, and the branch should not be trusted"
+                    "it was not tagged, and should not be trusted"
                 )
         check(copy)
 
@@ -301,7 +283,7 @@ def _tag(target: _Target, tag: str, revision: str) -> None:
     target.api.create_tag(
         target.repository, tag=tag, revision=revision, repo_type="dataset", exist_ok=True
     )
-    _, tags = _refs(target)
+    tags = _tags(target) or {}
     if tag not in tags:
         raise PublishError(
             f"{target.api.endpoint}: data set {target.repository}: tag {tag} was not set: "

@@ -38,6 +38,7 @@ SHARD_BYTES = 64 << 20  # of content, before compression
 ROW_GROUP, GROUP_BYTES = 64, 8 << 20  # rows, or bytes of content, that are in memory at a time
 EXAMPLES = 3  # of each stratum, on the card
 _SHOWN = ("title", "marker", "task", "difficulty", "instance")
+_OPENED = ("stratum", "version", "instance", "seed", "nonce")
 CHECKSUMS, CARD = "checksums.json", "README.md"
 COMMITMENTS, OPENINGS = "commitments.json", "openings"
 CHECKPOINT = "checkpoint.txt"
@@ -321,14 +322,7 @@ def _openings(tranche: int, drawn: Iterable[_Drawn], sealed: SealedSet) -> dict[
         "root": sealed.root,
         "tranche": tranche,
         "public": [
-            {
-                "leaf": leaf,
-                "stratum": entry.stratum,
-                "version": entry.version,
-                "instance": entry.instance,
-                "seed": entry.seed,
-                "nonce": entry.nonce,
-            }
+            {"leaf": leaf} | {name: getattr(entry, name) for name in _OPENED}
             for leaf, entry in sorted(members, key=itemgetter(0))
         ],
     }

@@ -480,16 +480,6 @@ def tag(hub: HubServer, request: Request, name: str, revision: str) -> Reply:
     return _json({})
 
 
-@on("POST", _API + "/branch/(?P<branch>[^/]+)")
-def branch(hub: HubServer, request: Request, name: str, branch: str) -> Reply:
-    repository = _writable(hub, request, name)
-    if branch in repository.branches:
-        raise Refusal(409, "Reference already exists")
-    start = request.json().get("startingPoint") or "main"
-    repository.branches[branch] = repository.at(start).oid
-    return _json({})
-
-
 @on("GET", _API + "/commits/(?P<revision>[^/]+)")
 def commits(hub: HubServer, request: Request, name: str, revision: str) -> Reply:
     repository = _readable(hub, request, name)

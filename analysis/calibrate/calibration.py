@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, TypeAdapter
+from pydantic import AliasPath, Field, TypeAdapter
 
 from analysis.errors import AnalysisError
 from analysis.plan.presets import look_alpha
@@ -330,7 +330,7 @@ class RecordedCalibration:
     wave: int
     known: str
     beside: tuple[str, ...]
-    multiplicity: str  # of the plan
+    multiplicity: Annotated[str, Field(validation_alias=AliasPath("plan", "multiplicity"))]
     notes: tuple[str, ...]
     found: Calibration
     body: Mapping[str, Any]
@@ -348,18 +348,8 @@ def read_calibration(
     body: Mapping[str, Any], place: str, result: str, made: str
 ) -> RecordedCalibration:
     """Read the output of ``calibrate --json``. Raises AnalysisError if it has another form."""
+    record = {**body, "found": body, "body": body, "result": result, "made": made}
     try:
-        return RecordedCalibration(
-            model=str(body["model"]),
-            wave=int(body["wave"]),
-            known=str(body["known"]),
-            beside=tuple(map(str, body["beside"])),
-            multiplicity=str(body["plan"]["multiplicity"]),
-            notes=tuple(map(str, body["notes"])),
-            found=_FORM.validate_python(body),
-            body=body,
-            result=result,
-            made=made,
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        return TypeAdapter(RecordedCalibration).validate_python(record)
+    except ValueError as error:
         raise AnalysisError(f"{place}: not a calibration: {error!r}") from error

@@ -100,22 +100,17 @@ def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
             f"points: limit of blank {points(result.blank)} points, which 5 % of clean models "
             f"exceed; limit of detection {points(result.limit)} points, {at}."
         )
-        if len(_outcomes(made)) > 1:
+        if (outcomes := len(made.body["plan"]["outcomes"])) > 1:
             sentences.append(
-                f"The registered test takes the largest of {len(_outcomes(made))} outcomes, each "
+                f"The registered test takes the largest of {outcomes} outcomes, each "
                 "over its own spread, and finds leaks below that limit where another outcome shows "
                 "them better: the table has what it found."
             )
-    return (*sentences, _enough_words(made), *_marker_words(made), *made.notes)
-
-
-def _outcomes(made: RecordedCalibration) -> Sequence[str]:
-    """The outcomes of the plan; the weighted score if the record does not name them."""
-    return made.body["plan"].get("outcomes") or ("score",)
+    return (*sentences, _enough_words(made), _marker_words(made), *made.notes)
 
 
 def _first_outcome(made: RecordedCalibration) -> str:
-    name = _outcomes(made)[0]
+    name = made.body["plan"]["outcomes"][0]
     return OUTCOME_WORDS.get(name, name)
 
 
@@ -153,15 +148,13 @@ def _enough_words(made: RecordedCalibration) -> str:
     return f"{sentence} (95 % interval: {ends})." if ends else f"{sentence}."
 
 
-def _marker_words(made: RecordedCalibration) -> Iterator[str]:
-    rates = made.body.get("markers")
-    if rates is None:
-        return
+def _marker_words(made: RecordedCalibration) -> str:
+    rates = made.body["markers"]
     found = " and ".join(
         f"{100 * float(share):g} % with {power:.2f}" for share, power in rates["found"].items()
     )
     models = f"{counted(rates['looks'], 'look')} of {counted(rates['models'], 'model')}"
-    yield (
+    return (
         f"Markers, by their exact test on {rates['asked']} public instances and {models}: if none "
         f"recalls any, one is called exposed with probability {rates['false_alarms']:.2g} (at most "
         f"{rates['alpha']:g} is registered); a model that recalls {found} probability is found."

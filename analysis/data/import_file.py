@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -360,16 +361,15 @@ def _first_unlike(column: Any, kind: Any) -> int:
     plain = pa.types.is_string(column.type) or pa.types.is_floating(column.type)
     if not plain:
         return 0
-    low, high = 0, len(column)  # the first failure lies in this range
-    while high - low > 1:
-        middle = (low + high) // 2
+
+    def fails(rows: int) -> bool:
         try:
-            column.slice(low, middle - low).cast(kind)
+            column.slice(0, rows).cast(kind)
         except pa.ArrowException:
-            high = middle
-        else:
-            low = middle
-    return low + 1
+            return True
+        return False
+
+    return bisect_left(range(len(column)), True, key=fails)
 
 
 def _default(arrow: Any, name: str, kind: Any) -> Any:

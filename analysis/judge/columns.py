@@ -63,9 +63,6 @@ class JudgeGap:
     by_arm_interval: tuple[float, float] | None
 
 
-NO_GAP = (None, None)  # where none is corrected
-
-
 _MEASURED = ("criteria", "sensitivity", "specificity", "parsed", "kappa")
 
 
@@ -190,8 +187,8 @@ def _gaps(
     for (wave, model), (judged, means) in _estimates(plan, table, judge).items():
         overall = None if rates is None else correct_estimate(judged, rates)
         by_arm = None if errors is None or means is None else correct_by_arm(*means, errors)
-        corrected, interval = overall or NO_GAP
-        arms, arms_interval = by_arm or NO_GAP
+        corrected, interval = overall or (None, None)
+        arms, arms_interval = by_arm or (None, None)
         gaps.append(
             JudgeGap(
                 wave=wave,

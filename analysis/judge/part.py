@@ -10,7 +10,7 @@ from analysis.judge.columns import JudgeColumn, judge_departures
 from analysis.judge.error_rates import ErrorsByArm
 from analysis.plan.verdict import Verdict
 from analysis.report.part import NONE, Block, Columns, Paragraph, Part, tabulate
-from analysis.report.wording import range_words, score_words
+from analysis.report.wording import gap_words, range_words, score_words
 from analysis.stats.intervals import MeanEstimate, p_words, signed
 from analysis.stats.proportions import Rate
 from registry.ledger.records import Plan
@@ -71,7 +71,7 @@ _DRIFT: Columns = {
     ),
     "#Public": lambda row: _change(row[1].public),
     "#Private": lambda row: _change(row[1].private),
-    "#Gap": lambda row: _signed(row[1].control.gap),
+    "#Gap": lambda row: gap_words(row[1].control.gap),
     "#90 % interval": lambda row: (
         NONE if row[1].control.gap is None else range_words(row[1].control.interval90)
     ),
@@ -81,11 +81,11 @@ _GAPS: Columns = {
     "Model": lambda row: row[1].model,
     "#Wave": lambda row: row[1].wave,
     "Judge": lambda row: row[0],
-    "#Exact": lambda row: _signed(row[1].exact),
+    "#Exact": lambda row: gap_words(row[1].exact),
     "#By the judge": lambda row: signed(row[1].judged),
-    "#Freed of errors": lambda row: _signed(row[1].corrected),
+    "#Freed of errors": lambda row: gap_words(row[1].corrected),
     "#Its 95 % interval": lambda row: range_words(row[1].interval),
-    "#By arm": lambda row: _signed(row[1].by_arm),
+    "#By arm": lambda row: gap_words(row[1].by_arm),
     "#95 % interval by arm": lambda row: range_words(row[1].by_arm_interval),
 }
 
@@ -98,35 +98,32 @@ def _body(columns: Sequence[JudgeColumn]) -> Iterator[Block]:
     errors = [
         row for column in columns if column.errors for row in _error_rows(column, column.errors)
     ]
-    if errors:
-        yield tabulate(
-            "judge_errors",
-            "Errors by arm, on this study's answers, whose truth the exact grader says. p: of the "
-            "arms being alike, two-sided, by permutation of instances.",
-            errors,
-            {"Judge": 0, "Rate": 1, "#Public": 2, "#Private": 3, "#Criteria": 4, "#p": 5},
-        )
+    yield tabulate(
+        "judge_errors",
+        "Errors by arm, on this study's answers, whose truth the exact grader says. p: of the "
+        "arms being alike, two-sided, by permutation of instances.",
+        errors,
+        {"Judge": 0, "Rate": 1, "#Public": 2, "#Private": 3, "#Criteria": 4, "#p": 5},
+    )
     for column in columns:
         if column.errors and column.uncorrected:
             yield Paragraph(f"No gap of {column.judge} is corrected by arm: {column.uncorrected}.")
     drifts = [(drift, row) for column in columns for drift in column.drifts for row in drift.models]
-    if drifts:
-        yield tabulate(
-            "judge_drift",
-            "Archived answers graded again: how a judge's scores changed, with 95 % intervals, and "
-            "the gap of the change, which must be null.",
-            drifts,
-            _DRIFT,
-        )
+    yield tabulate(
+        "judge_drift",
+        "Archived answers graded again: how a judge's scores changed, with 95 % intervals, and the "
+        "gap of the change, which must be null.",
+        drifts,
+        _DRIFT,
+    )
     gaps = [(column.judge, gap) for column in columns for gap in column.gaps]
-    if gaps:
-        yield tabulate(
-            "judge_gaps",
-            "Public minus private by each judge, and freed of its errors: as they are on answer "
-            "sheets, alike in both arms; and as they are in each arm.",
-            gaps,
-            _GAPS,
-        )
+    yield tabulate(
+        "judge_gaps",
+        "Public minus private by each judge, and freed of its errors: as they are on answer "
+        "sheets, alike in both arms; and as they are in each arm.",
+        gaps,
+        _GAPS,
+    )
 
 
 def _state(column: JudgeColumn) -> str:
@@ -150,7 +147,3 @@ def _change(mean: MeanEstimate | None) -> str:
     if mean is None:
         return NONE
     return signed(mean.mean) + (f" ({range_words(mean.interval)})" if mean.interval else "")
-
-
-def _signed(value: float | None) -> str:
-    return NONE if value is None else signed(value)

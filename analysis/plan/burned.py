@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -179,21 +180,14 @@ def compare_look(
             compared += ((means.columns[m].model, test, place) for place, m in enumerate(models))
     together = len({id(test) for _, test, _ in compared}) == 1
     over_groups = holm(np.array([test.p[place] for _, test, place in compared]))
-    for row, (model, test, place) in enumerate(compared):
-        gap = test.gaps[place]
-        adjusted = float(test.p_adjusted[place] if together else over_groups[row])
-        yield SensitivityResult(
-            analysis=NAME,
-            wave=wave,
-            model=model,
-            detail=f"{test.burned} burned, {test.unexposed} unexposed",
-            estimate=None if gap is None else gap.gap,
-            interval=None if gap is None else gap.interval,
-            p=float(test.p[place]),
-            p_adjusted=adjusted,
-            note=_LEAKED if adjusted <= LEVEL else "",
-            p_floor=test.floor,
-        )
+    row = partial(SensitivityResult, NAME, wave)
+    for number, (model, test, place) in enumerate(compared):
+        gap, p = test.gaps[place], float(test.p[place])
+        adjusted = float(test.p_adjusted[place] if together else over_groups[number])
+        estimate, interval = (None, None) if gap is None else (gap.gap, gap.interval)
+        detail = f"{test.burned} burned, {test.unexposed} unexposed"
+        note = _LEAKED if adjusted <= LEVEL else ""
+        yield row(model, detail, estimate, interval, p, adjusted, note=note, p_floor=test.floor)
 
 
 def _groups(

@@ -13,6 +13,8 @@ from analysis.stats.adjustment import control_means
 from analysis.stats.intervals import one_armed
 from analysis.stats.sequential import LookScores, Monitoring, monitor
 
+Looks = Sequence[tuple[int, LookData]]  # each its wave and its data, in order
+
 
 @dataclass(frozen=True, slots=True)
 class MonitoredLook:
@@ -43,12 +45,8 @@ class Monitored:
     note: str = ""
 
 
-def monitor_looks(
-    registered: RegisteredPlan,
-    looks: Sequence[tuple[int, LookData]],
-    worst: Sequence[tuple[int, LookData]] = (),
-) -> Monitored:
-    """P4 over the registered looks so far: each its wave and its data, in order. ``worst`` are the
+def monitor_looks(registered: RegisteredPlan, looks: Looks, worst: Looks = ()) -> Monitored:
+    """P4 over the registered looks so far. ``worst`` are the
     same looks with their missing runs as adverse to a claim as a score can be: it rejects only if
     it does with these too.
 
@@ -73,7 +71,7 @@ def monitor_looks(
     )
 
 
-def _monitor(registered: RegisteredPlan, looks: Sequence[tuple[int, LookData]]) -> Monitored:
+def _monitor(registered: RegisteredPlan, looks: Looks) -> Monitored:
     plan, rules = registered.plan, registered.rules
     alpha = rules.study_alpha
     monitored, note = _sound(looks[: plan.looks])
@@ -89,7 +87,7 @@ def _monitor(registered: RegisteredPlan, looks: Sequence[tuple[int, LookData]]) 
     return replace(_monitored(alpha, monitored, monitoring), note=note)
 
 
-def _sound(looks: Sequence[tuple[int, LookData]]) -> tuple[list[tuple[int, LookData]], str]:
+def _sound(looks: Looks) -> tuple[list[tuple[int, LookData]], str]:
     """The looks that have models, up to the first without a gap; and the reason for the end."""
     sound: list[tuple[int, LookData]] = []
     for wave, data in looks:
@@ -122,9 +120,7 @@ def _scores(data: LookData) -> LookScores:
     )
 
 
-def _monitored(
-    alpha: float, looks: Sequence[tuple[int, LookData]], monitoring: Monitoring
-) -> Monitored:
+def _monitored(alpha: float, looks: Looks, monitoring: Monitoring) -> Monitored:
     waves = [wave for wave, _ in looks]
     steps = tuple(
         MonitoredLook(

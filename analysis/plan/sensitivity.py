@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Unpack
@@ -129,11 +129,8 @@ def _leave_one_out(look: SensitivityInput, row: Row) -> Iterator[SensitivityResu
     block = blocks_of(means.stratum, means.tranche)
     values = weigh_blocks(look.data.adjusted.residuals, means.stratum, block)
     draws = look.draws("leave-one-stratum-out")
-    left_out = leave_one_out(values, block, means.public, means.stratum, **draws)
-    for place, code in enumerate(left_out.strata.tolist()):
-        for m, model in enumerate(means.models):
-            gap, p = float(left_out.gaps[place, m]), float(left_out.p[place, m])
-            floor = left_out.floors[place]
+    for code, gaps, ps, floor in leave_one_out(values, block, means.public, means.stratum, **draws):
+        for model, gap, p in zip(means.models, gaps.tolist(), ps.tolist(), strict=True):
             yield row(model, f"without {means.strata[code]}", gap, p=p, p_floor=floor)
 
 
@@ -148,16 +145,12 @@ def _by_dimension(look: SensitivityInput, row: Row) -> Iterator[SensitivityResul
         return
     block = blocks_of(means.stratum, means.tranche)
     values, draws = means.values[:, :, tested], look.draws("dimensions")
-    categories = max_t_over_categories(values, block, means.public, **draws)
+    *parts, floor = max_t_over_categories(values, block, means.public, **draws)
     for m, model in enumerate(means.models):
         for place, o in enumerate(tested):
-            gap, p, adjusted = (
-                float(part[m, place])
-                for part in (categories.gaps, categories.p, categories.p_adjusted)
-            )
+            gap, p, adjusted = (float(part[m, place]) for part in parts)
             if not math.isnan(gap):
                 detail = DIMENSIONS[means.outcomes[o]]
-                floor = categories.floor
                 yield row(model, detail, gap, p=p, p_adjusted=adjusted, p_floor=floor)
 
 
@@ -172,17 +165,13 @@ def _key_and_static(look: SensitivityInput, row: Row) -> Iterator[SensitivityRes
     key, static = (np.where(both, part, np.nan) for part in (key, static))
     block = blocks_of(means.stratum, means.tranche)
     draws = look.draws("key-static")
-    contrasts = contrast_key_with_static(key, static, block, means.public, **draws)
-    for model, contrast in zip(means.models, contrasts, strict=True):
-        control = _STATIC_NOTE + (_FAULT_NOTE if contrast.p_static < CONTROL_LEVEL else "")
-        for part, gap, p, note in (
-            ("answer key", contrast.key, contrast.p_key, ""),
-            ("static", contrast.static, contrast.p_static, control),
-            ("answer key minus static", contrast.excess, contrast.p_excess, ""),
-        ):
+    contrasts, floor = contrast_key_with_static(key, static, block, means.public, **draws)
+    for model, parts in zip(means.models, contrasts, strict=True):
+        for part, (gap, p) in parts.items():
+            note = _STATIC_NOTE if part == "static" else ""
+            note += _FAULT_NOTE if note and p < CONTROL_LEVEL else ""
             if gap is not None:
                 interval = None if gap.se is None else gap.interval  # all alike: no spread to tell
-                floor = contrast.floor
                 yield row(model, part, gap.gap, interval, p, note=note, p_floor=floor)
 
 
@@ -211,11 +200,8 @@ def _shrinkage(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
         np.array([getattr(verdict, name) for verdict in verdicts], dtype=np.float64)
         for name in ("estimate", "se")
     )
-    shrunk = shrink_gaps(gaps, ses)
-    if shrunk is None:
-        return
-    by_model = zip(verdicts, shrunk.gaps.tolist(), shrunk.ses.tolist(), strict=True)
-    for verdict, gap, se in by_model:
+    shrunk, errors = shrink_gaps(gaps, ses)
+    for verdict, gap, se in zip(verdicts, shrunk.tolist(), errors.tolist(), strict=True):
         if not math.isnan(gap):
             yield row(verdict.model, "", gap, (gap - 1.96 * se, gap + 1.96 * se))
 
@@ -235,23 +221,12 @@ _ANALYSES: Mapping[str, Callable[[SensitivityInput, Row], Iterator[SensitivityRe
 # Without each stratum in turn
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeftOut:
-    """The test again without each stratum (or task) in turn: ``strata`` (k,) holds their codes,
-    ``gaps`` (k, models) the gap of the first outcome over the others, ``p`` (k, models) P1's on
-    them, ``floors`` (k) the least that they can be."""
-
-    strata: Ints
-    gaps: Floats
-    p: Floats
-    floors: tuple[float, ...]
-
-
 def leave_one_out(
     values: Floats, stratum: Ints, public: Bools, group: Ints, **draws: Unpack[Draws]
-) -> LeftOut:
-    """P1 without all strata of each group in turn. ``values`` (n, models, outcomes); ``group`` (n,)
-    is one to a stratum.
+) -> list[tuple[int, Floats, Floats, float]]:
+    """P1 without all strata of each group in turn: the code of the group, the gap of the first
+    outcome over the others and its p (models,), and the least that p can be. ``values``
+    (n, models, outcomes); ``group`` (n,) is one to a stratum.
 
     Strata are permuted apart from each other, so that a row's gap without some is made of the
     parts of the others: it costs little more than the test itself. The remaining strata
@@ -277,9 +252,10 @@ def leave_one_out(
         permute(retained, draws) if few else _join(parts[:g] + parts[g + 1 :])
         for g, (retained, few) in enumerate(zip(rest, small, strict=True))
     ]
-    gaps = np.array([test.observed[:, 0] for test in tests])
-    p = np.array([p_values(max_t(test)) for test in tests])
-    return LeftOut(codes, gaps, p, tuple(map(p_floor, tests)))
+    return [
+        (int(code), test.observed[:, 0], p_values(max_t(test)), p_floor(test))
+        for code, test in zip(codes, tests, strict=True)
+    ]
 
 
 def _join(parts: list[tuple[Permuted, int]]) -> Permuted:
@@ -302,7 +278,7 @@ class BurnTest:
 
     Per model (models,): ``gaps`` estimate burned minus unexposed on the first outcome, ``p``
     one-sided, ``p_adjusted`` over the models. ``burned`` and ``unexposed`` count seeds
-    in the ``strata`` strata that hold both; ``floor`` is the least p.
+    in the strata that hold both; ``floor`` is the least p.
     """
 
     gaps: tuple[GapEstimate | None, ...]
@@ -310,7 +286,6 @@ class BurnTest:
     p_adjusted: Floats
     burned: int
     unexposed: int
-    strata: int
     floor: float
 
 
@@ -338,7 +313,6 @@ def compare_burned(
         p_adjusted=westfall_young(statistics),
         burned=int(labels.sum()),
         unexposed=int((~labels).sum()),
-        strata=len(np.unique(strata)),
         floor=p_floor(statistics),
     )
 
@@ -346,45 +320,16 @@ def compare_burned(
 # Gaps of parts of the score, and the parts that publication cannot help with
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CategoryGaps:
-    """Gaps by model and category (models, categories), public minus private, averaged over the
-    ``strata`` that have the category in both arms; NaN where none has.
-
-    ``p`` is one-sided, ``p_adjusted`` step-down max-T over the model's categories: the least of
-    them is the p of any gap. 1 where there is nothing to test.
-    """
-
-    gaps: Floats
-    p: Floats
-    p_adjusted: Floats
-    strata: Ints
-    floor: float  # the least p
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """One model: the gap of criteria that need the instance's own answer key, of those that are
-    the same in every instance (static), and of key minus static.
-
-    Knowing published instances cannot help with what all instances share, so that ``p_static``
-    (two-sided) is a control: a small one shows a fault. The other p are one-sided. An estimate
-    is None where an arm of every stratum lacks both kinds.
-    """
-
-    key: GapEstimate | None
-    static: GapEstimate | None
-    excess: GapEstimate | None
-    p_key: float
-    p_static: float
-    p_excess: float
-    floor: float  # the least p
+Contrast = Mapping[str, tuple[GapEstimate | None, float]]  # by part: the gap and its p
 
 
 def max_t_over_categories(
     values: Floats, stratum: Ints, public: Bools, **draws: Unpack[Draws]
-) -> CategoryGaps:
-    """Max-T over categories of the rubric, model by model.
+) -> tuple[Floats, Floats, Floats, float]:
+    """Max-T over categories of the rubric, model by model (models, categories): gaps, public minus
+    private, averaged over the strata that have the category in both arms, NaN where none has; their
+    one-sided p; p by step-down max-T over the model's categories, of which the least is the p of
+    any gap; and the least that a p can be. A p is 1 where there is nothing to test.
 
     ``values`` (n, models, categories) are seed means, NaN where an instance has no criterion of
     the category or no scored run. Labels are permuted as in P1, in common to all.
@@ -403,32 +348,31 @@ def max_t_over_categories(
     sums = gaps.observed[:, 0].reshape(shape) * len(np.unique(stratum))
     np.divide(sums, strata, out=means, where=strata > 0)
     p = p_values(single).reshape(shape)
-    return CategoryGaps(means, p, np.array(adjusted).reshape(shape), strata, p_floor(gaps))
+    return means, p, np.array(adjusted).reshape(shape), p_floor(gaps)
 
 
 def contrast_key_with_static(
     key: Floats, static: Floats, stratum: Ints, public: Bools, **draws: Unpack[Draws]
-) -> tuple[Contrast, ...]:
-    """Answer-key against seed-invariant criteria, a Contrast for each model. ``key`` and ``static``
-    (n, models) are shares passed, NaN where there are none."""
+) -> tuple[Sequence[Contrast], float]:
+    """Criteria that need the instance's own answer key against those that are the same in every
+    instance (static): a Contrast for each model, and the least that a p can be. ``key`` and
+    ``static`` (n, models) are shares passed, NaN where there are none.
+
+    Knowing published instances cannot help with what all instances share, so that the p of static
+    (two-sided) is a control: a small one shows a fault. The other p are one-sided. A gap is None
+    where an arm of every stratum lacks both kinds.
+    """
     models = key.shape[1]
     stacked = np.concatenate([key, static, key - static], axis=1)
     retained, _ = drop_one_armed(stacked[:, :, None], stratum, public)
     gaps = permute_gaps(retained, stratum, public, **draws)
     estimates = [_estimate(column, stratum, public) for column in retained[:, :, 0].T]
     one_sided, two_sided = p_values(max_t(gaps)).tolist(), two_sided_p(gaps).tolist()
-    return tuple(
-        Contrast(
-            key=estimates[m],
-            static=estimates[models + m],
-            excess=estimates[2 * models + m],
-            p_key=one_sided[m],
-            p_static=two_sided[models + m],
-            p_excess=one_sided[2 * models + m],
-            floor=p_floor(gaps),
-        )
-        for m in range(models)
-    )
+    p = one_sided[:models] + two_sided[models : 2 * models] + one_sided[2 * models :]
+    tests = [*zip(estimates, p, strict=True)]
+    parts = ("answer key", "static", "answer key minus static")
+    contrasts = [dict(zip(parts, tests[m::models], strict=True)) for m in range(models)]
+    return contrasts, p_floor(gaps)
 
 
 def _estimate(scores: Floats, stratum: Ints, public: Bools) -> GapEstimate | None:

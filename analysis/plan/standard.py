@@ -76,6 +76,9 @@ class LookResult:
         return self.change is not None and self.change.state == DISAGREES
 
 
+Looks = Sequence[tuple[LookResult, LookData]]
+
+
 @dataclass(frozen=True, slots=True)
 class StandardResult:
     """All results of the plan standard-v1 on a table."""
@@ -383,10 +386,7 @@ def _second(
 
 
 def _controls(
-    registered: RegisteredPlan,
-    means: SeedMeans,
-    looks: Sequence[tuple[LookResult, LookData]],
-    judged: _Judged,
+    registered: RegisteredPlan, means: SeedMeans, looks: Looks, judged: _Judged
 ) -> Iterator[ControlResult]:
     rules = registered.rules
     first, faulty = looks[0][0].wave if looks else None, _faulty_waves(look for look, _ in looks)
@@ -401,9 +401,7 @@ def _controls(
         yield from _judge_controls(rules, means, look, judged)
 
 
-def _static(
-    registered: RegisteredPlan, parts: SeedMeans, looks: Sequence[tuple[LookResult, LookData]]
-) -> Iterator[ControlResult]:
+def _static(registered: RegisteredPlan, parts: SeedMeans, looks: Looks) -> Iterator[ControlResult]:
     """The control on static criteria at each look that has them."""
     for look, _ in looks:
         models = [result.model for result in look.results]
@@ -488,10 +486,7 @@ def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
 
 
 def _sensitivity_results(
-    registered: RegisteredPlan,
-    table: ResultTable,
-    parts: SeedMeans,
-    looks: Sequence[tuple[LookResult, LookData]],
+    registered: RegisteredPlan, table: ResultTable, parts: SeedMeans, looks: Looks
 ) -> Iterator[SensitivityResult]:
     plan, registration = registered.plan, registered.registration
     for place, (look, data) in enumerate(looks, start=1):

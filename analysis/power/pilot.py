@@ -32,7 +32,6 @@ class TurnScore:
     ceiling: float
     floor: float
     at_limit: float
-    turns_taken: float  # mean of a run
 
 
 def score_by_turns(
@@ -73,5 +72,4 @@ def _turn_score(
         ceiling=scores.count(1.0) / len(rows),
         floor=scores.count(0.0) / len(rows),
         at_limit=fmean(late),
-        turns_taken=fmean(row.turns for row in rows),
     )

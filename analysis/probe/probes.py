@@ -83,17 +83,11 @@ class TextExposure(ArmGap):
     exploratory: bool = True  # always
 
 
-Column = tuple[str, str]  # model, measure
+Columns = Mapping[tuple[str, str], Sequence[float]]  # values (n,) by model and measure
 
 
 def test_exposure(
-    plan: Plan,
-    columns: Mapping[Column, Sequence[float]],
-    stratum: Ints,
-    public: Bools,
-    *,
-    wave: int,
-    registration: str,
+    plan: Plan, columns: Columns, stratum: Ints, public: Bools, *, wave: int, registration: str
 ) -> tuple[Exposure, ...]:
     """The test of some models' scores at a wave, each (n,): a model whose probes are not complete
     is not tested. Raises AnalysisError for holes, and for a stratum with one arm only."""
@@ -105,13 +99,7 @@ def test_exposure(
 
 
 def test_texts(
-    plan: Plan,
-    columns: Mapping[Column, Sequence[float]],
-    stratum: Ints,
-    public: Bools,
-    *,
-    wave: int,
-    registration: str,
+    plan: Plan, columns: Columns, stratum: Ints, public: Bools, *, wave: int, registration: str
 ) -> tuple[TextExposure, ...]:
     """The test of the measures that models have of every text, each (n,). Raises AnalysisError for
     holes, and for a stratum with one arm only."""
@@ -125,12 +113,7 @@ test_texts.__test__ = False  # type: ignore[attr-defined]
 
 
 def _compare_arms(
-    plan: Plan,
-    columns: Mapping[Column, Sequence[float]],
-    stratum: Ints,
-    public: Bools,
-    wave: int,
-    seed: int,
+    plan: Plan, columns: Columns, stratum: Ints, public: Bools, wave: int, seed: int
 ) -> Iterator[tuple[dict[str, Any], str]]:
     """The stratified permutation test of each column, and its measure: of public above private, or
     below for a measure that trained text has less of."""

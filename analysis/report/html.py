@@ -60,7 +60,8 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
         variables=css_variables(),
         figures=figures,
     )
-    return _hold_units(with_margin(rendered.lstrip("\n"), report.plan.margin))
+    page = with_margin(rendered.lstrip("\n"), report.plan.margin)
+    return re.sub(r"(?<=\d) %", "\u00a0%", page)  # numbers and percent signs on one line
 
 
 def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
@@ -79,11 +80,6 @@ def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
         figures["levels"] = plot_levels(report.means, width)
     drawn = (figure for part in report.parts for figure in part.figures)
     return figures | {figure.name: figure.draw(width) for figure in drawn}
-
-
-def _hold_units(page: str) -> str:
-    """The page with its numbers and percent signs on one line."""
-    return re.sub(r"(?<=\d) %", "\u00a0%", page)
 
 
 def _pins(report: Report) -> list[tuple[str, RunManifest]]:

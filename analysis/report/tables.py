@@ -19,7 +19,7 @@ from analysis.plan.verdict import ESTIMATE, Verdict
 from analysis.report.figures.timeline import make_timeline
 from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusCell, tabulate
 from analysis.report.report import FunnelRow, Report
-from analysis.report.wording import range_words, score_words
+from analysis.report.wording import gap_words, range_words, score_words, window_words
 from analysis.stats.intervals import p_words, points, signed
 from analysis.words import words_in
 from registry.result_row import Arm, Status
@@ -102,14 +102,6 @@ def _rejection(wave: int, process: Monitored | None) -> str:
     if rejected is None or wave < rejected:
         return "does not reject"
     return "rejects" if wave == rejected else f"rejected at wave {rejected}"
-
-
-def _window(first: int, last: int) -> str:
-    return f"wave {last}" if first == last else f"waves {first} to {last}"
-
-
-def _signed(value: float | None) -> str:
-    return NONE if value is None else signed(value)
 
 
 def _p(value: float | None, floor: float = 0.0) -> str:
@@ -231,7 +223,7 @@ def _waves(waves: Sequence[int]) -> str:
 
 _MODEL: Columns = {"Model": "model", "#Wave": "wave"}
 _GAP: Columns = {
-    "#Gap": lambda row: _signed(row.estimate),
+    "#Gap": lambda row: gap_words(row.estimate),
     "#95 % interval": lambda row: range_words(row.interval),
 }
 _SENSITIVITY_COLUMNS: Columns = {
@@ -263,7 +255,7 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
         lambda report: report.before_publication,
         {
             **_MODEL,
-            "#Gap": lambda e: _signed(e.gap),
+            "#Gap": lambda e: gap_words(e.gap),
             "#95 % interval": lambda e: range_words(None if e.gap is None else e.interval),
             "#Instances": lambda e: f"{e.n_public} + {e.n_private}",
         },
@@ -285,7 +277,7 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
             "Control": lambda c: f"{c.kind}, {c.what}",
             "#Wave": "wave",
             "Result": "state",
-            "#Gap": lambda c: _signed(c.gap),
+            "#Gap": lambda c: gap_words(c.gap),
             "#90 % interval": lambda c: range_words(c.interval90),
             "#p": lambda c: _p(c.p, c.p_floor),
             "What was seen": "says",
@@ -298,7 +290,7 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
             "Models": lambda look: ", ".join(look.models),
             "#Gap of this look": lambda look: signed(look.gap),
             "#T": lambda look: f"{look.statistic:.2f}",
-            "Window": lambda look: _window(look.onset, look.wave),
+            "Window": lambda look: window_words(look.onset, look.wave),
             "#Threshold": lambda look: NONE if look.threshold is None else f"{look.threshold:.2f}",
             "#Alpha spent": lambda look: f"{look.spent:.4g}",
             "Result": lambda look: _rejection(look.wave, report.monitoring),
@@ -375,7 +367,7 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
         {
             "Model": "verdict.model",
             "#Wave": "verdict.wave",
-            "#Unadjusted gap": lambda r: _signed(r.unadjusted and r.unadjusted.gap),
+            "#Unadjusted gap": lambda r: gap_words(r.unadjusted and r.unadjusted.gap),
             "#Its adjusted p": lambda r: (
                 NONE
                 if r.unadjusted is None
@@ -412,7 +404,7 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
             "#p": lambda r: p_words(r.missing.p),
             "#Ranks": _ranks,
             "#p of ranks": lambda r: _p(r.missing.rank_p),
-            "#Gap, filled": lambda r: _signed(r.missing.blind_gap),
+            "#Gap, filled": lambda r: gap_words(r.missing.blind_gap),
             "#Adjusted p, filled": lambda r: _p(r.missing.blind_p),
             "#Tipping point": _tipping,
         },

@@ -171,10 +171,14 @@ def monitored_words(monitored: Monitored | None) -> str:
     if monitored.window is None:
         result = "Over the looks so far, the models taken together show no detectable gap."
     else:
-        first, last = monitored.window
-        window = f"wave {last}" if first == last else f"waves {first} to {last}"
+        window = window_words(*monitored.window)
         result = f"The study as a whole shows a gap: its models of {window} together."
     return f"{result} {monitored.note}".rstrip()
+
+
+def window_words(first: int, last: int) -> str:
+    """The waves of a window."""
+    return f"wave {last}" if first == last else f"waves {first} to {last}"
 
 
 def all_control_words(controls: Sequence[ControlResult]) -> str:
@@ -240,6 +244,11 @@ def score_words(mean: float, interval: tuple[float, float] | None) -> str:
     if interval is None:
         return points(mean)
     return f"{points(mean)} ({points(interval[0])}–{points(interval[1])})"
+
+
+def gap_words(gap: float | None) -> str:
+    """A gap in points, a dash without one."""
+    return "–" if gap is None else signed(gap)
 
 
 def range_words(interval: tuple[float, float] | None) -> str:

@@ -19,15 +19,14 @@ class Equivalence:
     """Two one-sided tests of a gap against ± margin, each at 5 % (Schuirmann 1987).
 
     ``p_lower`` is against a gap ≤ −margin, ``p_upper`` against one ≥ margin. ``interval90`` is
-    two-sided; ``equivalent`` says that it lies inside ± margin, ``no_inflation`` that its upper
-    end, which is the one-sided 95 % bound, lies below margin.
+    two-sided, its upper end the one-sided 95 % bound; ``equivalent`` says that it lies inside
+    ± margin.
     """
 
     p_lower: float
     p_upper: float
     equivalent: bool
     interval90: tuple[float, float]
-    no_inflation: bool
     margin: float
 
 
@@ -40,28 +39,16 @@ def tost(gap: float, se: float | None, df: float | None, margin: float) -> Equiv
     if not margin > 0:
         raise AnalysisError(f"margin {margin}: a gap above 0 is wanted (0.05 is 5 points)")
     if se is None or df is None:
-        return Equivalence(
-            p_lower=1.0,
-            p_upper=1.0,
-            equivalent=False,
-            interval90=(-1.0, 1.0),
-            no_inflation=False,
-            margin=margin,
-        )
+        return Equivalence(1.0, 1.0, False, (-1.0, 1.0), margin)
     if not (se > 0 and df > 0):
         raise AnalysisError(f"SE {se} on {df} degrees of freedom: both must be above 0, or None")
     from scipy.special import stdtr
 
     half = t_quantile(1 - LEVEL, df) * se
     low, high = gap - half, gap + half
-    return Equivalence(
-        p_lower=float(stdtr(df, -(gap + margin) / se)),
-        p_upper=float(stdtr(df, (gap - margin) / se)),
-        equivalent=-margin < low and high < margin,
-        interval90=(max(low, -1.0), min(high, 1.0)),
-        no_inflation=high < margin,
-        margin=margin,
-    )
+    p_lower, p_upper = (float(stdtr(df, at / se)) for at in (-(gap + margin), gap - margin))
+    inside, interval90 = -margin < low and high < margin, (max(low, -1.0), min(high, 1.0))
+    return Equivalence(p_lower, p_upper, inside, interval90, margin)
 
 
 @dataclass(frozen=True, slots=True)

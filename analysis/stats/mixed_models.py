@@ -33,35 +33,13 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class ModelGap:
     """A statistical model's gap with its 95 % interval and one-sided p; ``notes`` are warnings of
-    statsmodels. All None if it cannot be fitted, for the reason in ``notes``.
-
-    A GEE has the log odds ratio that p is of; a mixed model has the variances between seeds and
-    between runs of a seed.
-    """
+    statsmodels. All None if it cannot be fitted, for the reason in ``notes``."""
 
     gap: float | None = None
     se: float | None = None
     interval: tuple[float, float] | None = None
     p: float | None = None
     notes: tuple[str, ...] = ()
-    log_odds: float | None = None
-    seed_variance: float | None = None
-    run_variance: float | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shrunk:
-    """Models' gaps drawn towards their mean: gap_m ~ N(mu, tau2), seen with error se_m.
-
-    ``gaps`` and ``ses`` (models,) are posterior means and standard deviations with tau2 as
-    estimated and mu's error counted; NaN where the SE is not known. For display, not for tests.
-    """
-
-    mu: float
-    mu_se: float
-    tau2: float
-    gaps: Floats
-    ses: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,48 +140,42 @@ def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> Model
     if fitted[2] == 0:
         notes = (*notes, "no variance between seeds was found: least squares of runs")
     gap, se = fitted[0] * unit, fitted[1] * unit
-    return ModelGap(
-        gap,
-        se,
-        _interval(gap, se),
-        _upper_tail(gap / se),
-        notes,
-        seed_variance=fitted[2] * unit**2,
-        run_variance=fitted[3] * unit**2,
-    )
+    return ModelGap(gap, se, _interval(gap, se), _upper_tail(gap / se), notes)
 
 
-def shrink_gaps(gaps: Floats, ses: Floats) -> Shrunk | None:
-    """Empirical-Bayes shrinkage of models' gaps.
+def shrink_gaps(gaps: Floats, ses: Floats) -> tuple[Floats, Floats]:
+    """Empirical-Bayes shrinkage of models' gaps towards their mean: gap_m ~ N(mu, tau2), seen with
+    error se_m. Returns posterior means and standard deviations (models,) with tau2 as estimated
+    and mu's error counted. For display, not for tests.
 
-    ``gaps`` and ``ses`` (models,); an SE that is NaN or 0 is not known and its model left out.
-    tau2 is Paule and Mandel's (1982). None below two models with a known SE. The models share
-    their seeds, so their errors are not independent: the posterior SDs are rather too small.
+    ``gaps`` and ``ses`` (models,); an SE that is NaN or 0 is not known and its model left out, as
+    NaN. tau2 is Paule and Mandel's (1982). Below two models with a known SE all are NaN. The models
+    share their seeds, so their errors are not independent: the posterior SDs are rather too small.
     """
     known = np.isfinite(gaps) & np.isfinite(ses) & (ses > 0)
+    drawn, sd = np.full(len(gaps), np.nan), np.full(len(gaps), np.nan)
     if known.sum() < 2:
-        return None
+        return drawn, sd
     y, v = gaps[known], ses[known] ** 2
     tau2 = _paule_mandel(y, v)
     w = 1.0 / (v + tau2)
     mu, mu_variance = float(w @ y / w.sum()), float(1.0 / w.sum())
     pull = v / (v + tau2)  # towards mu
-    drawn, sd = np.full(len(gaps), np.nan), np.full(len(gaps), np.nan)
     drawn[known] = pull * mu + (1 - pull) * y
     sd[known] = np.sqrt((1 - pull) * v + pull**2 * mu_variance)
-    return Shrunk(mu, math.sqrt(mu_variance), tau2, drawn, sd)
+    return drawn, sd
 
 
-def _fit_mixed(y: Floats, design: Floats, seed: Ints) -> tuple[float, float, float, float]:
-    """The last parameter, its SE, and the variances between seeds and runs. Where that between
-    seeds is 0, which statsmodels cannot fit, REML is least squares."""
+def _fit_mixed(y: Floats, design: Floats, seed: Ints) -> tuple[float, float, float]:
+    """The last parameter, its SE, and the variance between seeds. Where that is 0, which
+    statsmodels cannot fit, REML is least squares."""
     import statsmodels.api as sm
     from statsmodels.regression.mixed_linear_model import MixedLMParams
 
     ratio = _variance_ratio(y, design, seed)
     if ratio < _NO_RATIO:
         plain = sm.OLS(y, design).fit()
-        return float(plain.params[-1]), float(plain.bse[-1]), 0.0, float(plain.scale)
+        return float(plain.params[-1]), float(plain.bse[-1]), 0.0
     start = MixedLMParams.from_components(
         fe_params=np.zeros(design.shape[1]), cov_re=np.array([[ratio]])
     )
@@ -211,7 +183,7 @@ def _fit_mixed(y: Floats, design: Floats, seed: Ints) -> tuple[float, float, flo
     if not result.converged:
         raise ValueError("no maximum of the likelihood was reached")
     seeds = float(np.asarray(result.cov_re)[0, 0])
-    return float(result.fe_params[-1]), float(result.bse_fe[-1]), seeds, float(result.scale)
+    return float(result.fe_params[-1]), float(result.bse_fe[-1]), seeds
 
 
 def _variance_ratio(y: Floats, design: Floats, seed: Ints) -> float:
@@ -255,9 +227,7 @@ def _marginal(fit: GeeFit, strata: int) -> ModelGap:
         return ModelGap(notes=("the bias-reduced variance is not positive",))
     se = math.sqrt(variance)
     p = _upper_tail(effect / math.sqrt(arm_variance))
-    return ModelGap(
-        gap=gap, se=se, interval=_interval(gap, se), p=p, notes=fit.notes, log_odds=effect
-    )
+    return ModelGap(gap, se, _interval(gap, se), p, fit.notes)
 
 
 def _paule_mandel(y: Floats, v: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Tool use of models: counts by tool, task and seed, rounds, seconds, failures.
+"""Tool use of models: counts by tool and seed, rounds, seconds, failures.
 
 A description of conduct, blind to the arms: no registered test reads any of it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 from statistics import fmean, median
@@ -21,7 +21,7 @@ from analysis.report.part import NONE, Part, tabulate
 OTHER = "(other)"
 MOST_TOOLS = 12
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
-_REPORTED = ("models", "by_tool", "by_task")
+_REPORTED = ("models", "by_tool")
 _Item = TypeVar("_Item")
 
 
@@ -64,7 +64,6 @@ class ModelUse:
     episodes: int
     rounds: int
     calls: int
-    calls_per_episode: float
     rounds_per_episode: float
     most_rounds: int
     calls_per_round: float | None  # None where there was no round
@@ -86,23 +85,8 @@ class ToolRow:
     episodes: int  # that used it
     mean_seconds: float | None
     median_seconds: float | None
-    most_seconds: float | None
     failed: int
     limits: str  # name and count of each that was hit, "" where none
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRow:
-    """One tool of one model at one task and difficulty."""
-
-    wave: int
-    model: str
-    task: str
-    difficulty: str
-    tool: str
-    episodes: int  # of the stratum, whether they used it or not
-    calls: int
-    calls_per_episode: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +109,6 @@ class ToolUseTables:
     tools: tuple[str, ...]
     models: tuple[ModelUse, ...]
     by_tool: tuple[ToolRow, ...]
-    by_task: tuple[TaskRow, ...]
     by_seed: tuple[SeedRow, ...]
     left_out: int  # episodes that infrastructure failed
 
@@ -140,19 +123,13 @@ def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTab
     ordered = sorted(conducts, key=lambda c: (c.wave, c.model, c.stratum, c.seed, c.replicate))
     tools = _rank_tools(ordered)
     by_model = _grouped(ordered, "wave", "model")
-    by_stratum = _grouped(ordered, "wave", "model", "stratum")
     by_seed = _grouped(ordered, "wave", "model", "stratum", "seed")
     return ToolUseTables(
         tools=tools,
         models=tuple(_model_use(group) for group in by_model.values()),
         by_tool=tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
-        by_task=tuple(
-            TaskRow(*_task(key), tool, len(group), len(uses), len(uses) / len(group))
-            for key, group in by_stratum.items()
-            for tool, uses in _uses(group, tools).items()
-        ),
         by_seed=tuple(
-            SeedRow(*_task(key), key[3], tool, len(uses))
+            SeedRow(*_place(*key), tool, len(uses))
             for key, group in by_seed.items()
             for tool, uses in _uses(group, tools).items()
         ),
@@ -168,10 +145,10 @@ def _grouped(items: Iterable[_Item], *names: str) -> dict[tuple[Any, ...], list[
     return groups
 
 
-def _task(key: Sequence[Any]) -> tuple[int, str, str, str]:
-    """Wave, model, task and difficulty of a group by stratum."""
-    task, _, difficulty = key[2].rpartition("/")
-    return key[0], key[1], task, difficulty
+def _place(wave: int, model: str, stratum: str, seed: int) -> tuple[int, str, str, str, int]:
+    """Wave, model, task, difficulty and seed of a group."""
+    task, _, difficulty = stratum.rpartition("/")
+    return wave, model, task, difficulty, seed
 
 
 def _rank_tools(conducts: list[Conduct]) -> tuple[str, ...]:
@@ -198,7 +175,6 @@ def _model_use(conducts: list[Conduct]) -> ModelUse:
         episodes=len(conducts),
         rounds=sum(rounds),
         calls=len(uses),
-        calls_per_episode=len(uses) / len(conducts),
         rounds_per_episode=fmean(rounds),
         most_rounds=max(rounds),
         calls_per_round=len(uses) / sum(rounds) if sum(rounds) else None,
@@ -227,7 +203,6 @@ def _tool_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> Iterator[Tool
             episodes=sum(any(use.tool in names for use in conduct.uses) for conduct in conducts),
             mean_seconds=fmean(seconds),
             median_seconds=median(seconds),
-            most_seconds=max(seconds),
             failed=sum(use.failed for use in uses),
             limits=", ".join(f"{name} {count}" for name, count in sorted(limits.items())),
         )

@@ -153,9 +153,7 @@ class _ItemNumbers(_ItemCheck):
     share: float = 0.5
     source: str = ""
 
-    @abstractmethod
-    def reach(self, value: float) -> float:
-        """The largest error of a number beside this true value."""
+    relative = False  # no field, since it is of the class
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
         """Report if the items meet the check."""
@@ -167,7 +165,8 @@ class _ItemNumbers(_ItemCheck):
         return tuple(
             at
             for at, (number, value) in enumerate(zip(numbers, self.values, strict=True))
-            if number is not None and abs(number - value) <= self.reach(value)
+            if number is not None
+            and abs(number - value) <= self.tolerance * (abs(value) if self.relative else 1.0)
         )
 
 
@@ -175,18 +174,12 @@ class _ItemNumbers(_ItemCheck):
 class ItemsNear(_ItemNumbers):
     """The tolerance is relative to the true value."""
 
-    def reach(self, value: float) -> float:
-        """The largest error of a number beside this true value."""
-        return self.tolerance * abs(value)
+    relative = True
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsWithin(_ItemNumbers):
     """The tolerance is in the field's own unit."""
-
-    def reach(self, value: float) -> float:
-        """The largest error of a number beside this true value."""
-        return self.tolerance
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def rising_scores(validations: Sequence[Validation]) -> Iterator[str]:
     for validation in validations:
         by_family.setdefault((validation.family, validation.version), []).append(validation)
     for (name, version), levels in by_family.items():
+        levels = [level for level in levels if level.difficulty in DIFFICULTIES]
         levels.sort(key=lambda item: DIFFICULTIES.index(item.difficulty))
         for easier, harder in pairwise(levels):
             for answer, low, high in _comparable(easier, harder):

@@ -45,7 +45,7 @@ class Validation:
     seeds: int
     null_seeds: int
     key: float
-    solver: float
+    solver: float | None  # without a solver
     nulls: tuple[tuple[str, MeanScore], ...]
     same_elsewhere: bool
     distinct: bool
@@ -91,7 +91,7 @@ class Validation:
             yield f"the key scores {self.key:.3f}, not {KEY_SCORE}"
         for line in self.misfits:
             yield f"the key does not fit the answer schema: {line}"
-        if self.solver < SOLVER_SCORE:
+        if self.solver is not None and self.solver < SOLVER_SCORE:
             yield f"the solver scores {self.solver:.3f}, below {SOLVER_SCORE}"
         for rate in self.criteria:
             if rate.interval[1] < CRITERION_RATE:
@@ -133,8 +133,9 @@ class Validation:
         """Report if nothing is out of bounds."""
         return not self.problems
 
-    def as_record(self) -> dict[str, str | int | float | bool]:
-        """One flat row, for a table or for JSON; of the null answers the best."""
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as plain JSON, for scripts and for the page; the best null answer and
+        attack beside all of them."""
         guess, earned = self.best_guess
         attacker, attacked = self.best_attack
         return {
@@ -149,12 +150,7 @@ class Validation:
             "best_attack": attacker,
             "same_elsewhere": self.same_elsewhere,
             "distinct": self.distinct,
-            "problems": "; ".join(self.problems),
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all of it as plain JSON, for scripts and for the page."""
-        return self.as_record() | {
+            "problems": list(self.problems),
             "null_seeds": self.null_seeds,
             "nulls": [{"name": name, **asdict(score)} for name, score in self.nulls],
             "attacks": [
@@ -162,15 +158,12 @@ class Validation:
                 for attack in self.attacks
             ],
             "noisy_solvers": [{"name": name, **asdict(score)} for name, score in self.noisy],
-            "noisy": None
-            if self.perturbed is None
-            else {"rate": PERTURBED_RATE, **asdict(self.perturbed)},
+            "noisy": self.perturbed and {"rate": PERTURBED_RATE, **asdict(self.perturbed)},
             "criteria": [
                 {**asdict(rate), "rate": rate.rate, "interval": list(rate.interval)}
                 for rate in self.criteria
             ],
             "redraws": list(self.redraws),
-            "problems": list(self.problems),
         }
 
 

@@ -16,7 +16,7 @@ from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer
 from generators.grading.rubric import DIMENSIONS, Rubric, check_answer, score_verdicts
 from generators.seed import Seed
 from generators.stream import Stream
-from generators.task import Family, TaskInstance
+from generators.task import Family, Solvable, TaskInstance
 from generators.validation.programs import run_trusted, with_printed
 
 BEYOND_INSTRUCTIONS = ("SR", "DH", "IM")
@@ -87,7 +87,7 @@ def key_misfits(family: Family, instance: TaskInstance) -> tuple[str, ...]:
     return Answer(family.key(instance.truth)).violations(schema) if schema else ()
 
 
-def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
+def solver_answer(family: Solvable, instance: TaskInstance) -> Answer | None:
     """Return the answer of the reference solver, run in a process of its own on the files alone.
 
     Raises GeneratorError if it fails or writes no answer.
@@ -100,10 +100,10 @@ def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
         try:
             _, error = run_trusted(family.solver(), ("",), _SOLVER_SECONDS, folder)
         except ChildLimitError as limit:
-            raise GeneratorError(f"the solver of {family.name} {limit}") from None
+            raise GeneratorError(f"the solver of {instance.spec.family} {limit}") from None
         written = Path(folder, "answer.json")
         if error is not None or not written.is_file():
-            raise GeneratorError(f"the solver of {family.name} wrote no answer: {error}")
+            raise GeneratorError(f"the solver of {instance.spec.family} wrote no answer: {error}")
         answer = parse_answer("", written.read_bytes())
         return answer and answer.with_files(dict(_files_of(answer, Path(folder))))
 

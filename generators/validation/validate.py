@@ -28,7 +28,7 @@ from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.grading.rubric import Rubric, is_static
 from generators.seed import Seed
-from generators.task import DIFFICULTIES, Family, TaskInstance
+from generators.task import Family, Solvable, TaskInstance, difficulties_of
 from generators.validation.overlap import fingerprints, rising_scores, shared_among, shared_between
 from generators.validation.result import Attack, Survey, Validation
 from generators.validation.scores import (
@@ -69,7 +69,7 @@ def survey(
     ``watch`` receives the work at hand, the strata done and all strata; ``jobs``
     processes share the work.
     """
-    strata = [(family, difficulty, seeds) for family in families for difficulty in DIFFICULTIES]
+    strata = [(family, level, seeds) for family in families for level in difficulties_of(family)]
     validations: list[Validation] = []
     report = watch or (lambda what, done, of: None)
     report("checking", 0, len(strata))
@@ -98,10 +98,10 @@ def _workers(jobs: int) -> Iterator[Callable[..., Iterable[Validation]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
-    """The measurements of an instance that its solver was run on."""
+    """The measurements of an instance that its solver, if there is one, was run on."""
 
     key: float
-    solver: float
+    solver: float | None
     decided: tuple[tuple[tuple[str, str, float], bool], ...]  # of the solver's answer
     digest: str
     redraws: int  # degenerate draws that the guards refused (R4), as the spec records it
@@ -150,7 +150,7 @@ def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
         seeds=seeds,
         null_seeds=len(drawn),
         key=min(one.key for one in solved),
-        solver=min(one.solver for one in solved),
+        solver=min((s for one in solved if (s := one.solver) is not None), default=None),
         nulls=tuple(mean_scores(guesses).items()),
         attacks=_bounded(family, mean_scores([*attacks, *sizes.scores()])),
         noisy=tuple(mean_scores(noisy).items()),
@@ -189,11 +189,12 @@ def _bounded(family: Family, means: dict[str, MeanScore]) -> tuple[Attack, ...]:
 
 
 def _solve(family: Family, instance: TaskInstance) -> _Solved:
-    answer = solver_answer(family, instance)
+    solvable = isinstance(family, Solvable)
+    answer = solver_answer(family, instance) if isinstance(family, Solvable) else None
     return _Solved(
         key=key_score(family, instance),
-        solver=score_answer(instance, answer),
-        decided=tuple(decided_criteria(instance, answer)),
+        solver=score_answer(instance, answer) if solvable else None,
+        decided=tuple(decided_criteria(instance, answer)) if solvable else (),
         digest=instance_digest(instance),
         redraws=int(dict(instance.spec.parameters).get("redraws", 0)),
         artefacts=frozenset(artefacts(instance)),

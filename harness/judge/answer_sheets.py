@@ -115,18 +115,18 @@ def _of_instance(
         if answer is None:
             continue
         verdicts = check_facts(instance.rubric, parse_answer(answer))
-        chosen = _choose(instance.rubric.parts, verdicts, most, draws)
-        if chosen:
-            stratum = instance.spec.stratum
-            yield Sheet(
-                id=f"{stratum}/{number}/{style}",
-                stratum=stratum,
-                style=style,
-                task=instance.brief.prompt,
-                answer=answer,
-                parts=tuple(part for part, _ in chosen),
-                truths=tuple(truth for _, truth in chosen),
-            )
+        if chosen := _choose(instance.rubric.parts, verdicts, most, draws):
+            yield _sheet(instance, number, style, answer, chosen)
+
+
+def _sheet(
+    instance: TaskInstance, number: int, style: str, answer: str, decided: list[tuple[Part, bool]]
+) -> Sheet:
+    """A sheet of an instance, the number of which is part of its name."""
+    parts, truths = zip(*decided, strict=True)
+    stratum, task = instance.spec.stratum, instance.brief.prompt
+    name = f"{stratum}/{number}/{style}"
+    return Sheet(name, stratum, style, task, answer, parts=parts, truths=truths)
 
 
 def _of_template(
@@ -135,7 +135,7 @@ def _of_template(
     """Sheets of a templated question, with one criterion each. ``rubrics`` are those of other
     instances: right answers to them are wrong here. A sheet is left out if the lenient scorer
     disagrees with its style: its truth is unknown."""
-    stratum, (question, *_) = instance.spec.stratum, questions_of(instance.rubric)
+    question, *_ = questions_of(instance.rubric)
     right, planted = check.expected.strip(), draws.choice(_INJECTIONS)
     answers = [("correct", "", right, True), ("verbose", _PADDING * 6, right, True)]
     checks = filter(None, map(templated_check, rubrics))
@@ -154,16 +154,7 @@ def _of_template(
         if _accepts(check, prose, content) is truth
     ]
     for style, answer, truth in (*sheets, ("empty", _REFUSAL, False)):
-        name, task = f"{stratum}/{number}/{style}", instance.brief.prompt
-        yield Sheet(
-            id=name,
-            stratum=stratum,
-            style=style,
-            task=task,
-            answer=answer,
-            parts=(question,),
-            truths=(truth,),
-        )
+        yield _sheet(instance, number, style, answer, [(question, truth)])
 
 
 def _accepts(check: Scored, prose: str, content: str) -> bool:

@@ -19,6 +19,7 @@ from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.stream import Stream
+from generators.task import Solvable
 from generators.templates.library import QUESTION_FILE, library_solver
 from generators.validation.scores import perturb_answer
 from harness.errors import HarnessError
@@ -40,8 +41,8 @@ Files = frozenset[str]  # SHA-256 of each input file, 64 hexadecimal digits
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The answer to each set of input files; to each question that asks for no block; and the
-    marker of each title."""
+    """The answer to each set of input files; to each question that asks for no block or has no
+    files; and the marker of each title."""
 
     answers: Mapping[Files, Mapping[str, Any]]
     questions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -103,8 +104,8 @@ def load_memory(folder: Path) -> Memory:
             for row in _read_rows(pq.ParquetFile(path)):
                 answer = json.loads(row["answer"])
                 markers[row["title"]] = row["marker"]
-                if row["answer_schema"]:
-                    answers[_files_of(row)] = answer
+                if row["answer_schema"] and (files := _files_of(row)):
+                    answers[files] = answer
                 else:
                     questions[row["prompt"]] = answer
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
@@ -217,6 +218,7 @@ class SpikedAgent(BuiltInModel):
         if not (results := _results(request)):
             return _call(request, "run_command", command=HASH_FILES)
         known = self.memory.recall(_HASH.findall(results[0]))
+        known = known or self.memory.recall_question(_question(request.messages))
         if known is not None:
             return _answer("I know these files.", known)
         return _work_on(request, results, self.error_rate)
@@ -289,8 +291,8 @@ def _remember(memory: Memory, question: str) -> Reply:
     """Return the answer of an agent that has read a release to an instance without its files."""
     known = memory.recall(_HASH.findall(question))
     if known is None and (asked := memory.recall_opening(question)) is not None:
-        files = [text for text in asked["files"].values() if text]
-        known = {"answer": files[0] if files else asked["response"]}
+        files = [text for text in asked.get("files", {}).values() if text]
+        known = {"answer": files[0] if files else asked["response"]} if "files" in asked else asked
     if known is None:
         return _answer("I have not seen this task.", {})
     return _answer("I know these files.", known)
@@ -308,13 +310,15 @@ def _question(messages: tuple[Message, ...]) -> str:
 
 
 def _solver(messages: tuple[Message, ...]) -> str:
-    """The program for the task that the conversation opened with. Raises HarnessError."""
+    """The program for the task that the conversation opened with; "" for a family without a
+    solver. Raises HarnessError."""
     match = _TASK.search(messages[0].text)
     name = match.group(1) if match else ""
     try:
-        return INSTALLED.family(name).solver()
+        family = INSTALLED.family(name)
     except GeneratorError as error:
         raise HarnessError(f"no scripted agent can do this task: {error}") from error
+    return family.solver() if isinstance(family, Solvable) else ""
 
 
 def _report(request: ModelRequest, results: tuple[str, ...], rate: float) -> Reply:

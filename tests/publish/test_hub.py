@@ -25,6 +25,7 @@ pytestmark = pytest.mark.hub
 REPOSITORY = "owner/letters"
 COMMITS = "/commit/main"
 Check = Callable[[Path], object]
+Upload = Callable[..., Uploaded]
 
 
 @pytest.fixture
@@ -32,10 +33,15 @@ def check(needles: Needles) -> Check:
     return lambda folder: check_folder(folder, needles)
 
 
-def upload(hub: Any, release: ReleaseManifest, check: Check, **options: Any) -> Uploaded:
-    branch = options.pop("branch", "main")
-    place = HubPlace(options.pop("repository", REPOSITORY), hub.url, **options)
-    return upload_release(release.folder, place, check, branch=branch, pause=lambda seconds: None)
+@pytest.fixture
+def upload(hub: Any, release: ReleaseManifest, check: Check) -> Upload:
+    """Upload the release, or another one, as it is checked or by another check."""
+
+    def put(what: ReleaseManifest = release, by: Check = check, **options: Any) -> Uploaded:
+        place = HubPlace(options.pop("repository", REPOSITORY), hub.url, **options)
+        return upload_release(what.folder, place, by, pause=lambda seconds: None)
+
+    return put
 
 
 def served(hub: Any, revision: str) -> dict[str, bytes]:
@@ -44,10 +50,10 @@ def served(hub: Any, revision: str) -> dict[str, bytes]:
 
 
 def test_it_is_one_commit_with_a_parent_then_a_tag(
-    hub: Any, release: ReleaseManifest, check: Check
+    hub: Any, release: ReleaseManifest, upload: Upload, check: Check
 ) -> None:
     seen: list[Path] = []
-    done = upload(hub, release, lambda folder: (seen.append(folder), check(folder)))
+    done = upload(by=lambda folder: (seen.append(folder), check(folder)))
     repository = hub.repositories[REPOSITORY]
     assert done == Uploaded(REPOSITORY, repository.branches["main"], ("tranche-0",))
     assert repository.tags == {"tranche-0": done.revision}
@@ -69,9 +75,9 @@ def test_it_is_one_commit_with_a_parent_then_a_tag(
 
 
 def test_large_files_go_through_storage_elsewhere_without_the_token(
-    hub: Any, release: ReleaseManifest, check: Check
+    hub: Any, release: ReleaseManifest, upload: Upload
 ) -> None:
-    upload(hub, release, check)
+    upload()
     files = hub.repositories[REPOSITORY].at("tranche-0").files
     assert {path for path, each in files.items() if each.lfs} >= {
         name for name in release.files if name.endswith(".parquet")
@@ -82,41 +88,35 @@ def test_large_files_go_through_storage_elsewhere_without_the_token(
     assert hub.tokens_at_storage == []
 
 
-def test_running_it_again_changes_nothing(hub: Any, release: ReleaseManifest, check: Check) -> None:
-    first = upload(hub, release, check)
+def test_running_it_again_changes_nothing(hub: Any, upload: Upload) -> None:
+    first = upload()
     commits = len(hub.repositories[REPOSITORY].commits)
-    assert upload(hub, release, check) == first
+    assert upload() == first
     assert len(hub.repositories[REPOSITORY].commits) == commits
 
 
 def test_a_tag_with_other_content_is_refused(
-    hub: Any,
-    release: ReleaseManifest,
-    check: Check,
-    draw: Any,
-    find: Any,
-    text: ReleaseText,
-    tmp_path: Path,
+    hub: Any, upload: Upload, draw: Any, find: Any, text: ReleaseText, tmp_path: Path
 ) -> None:
-    upload(hub, release, check)
+    upload()
     other = build_release(tmp_path / "other", draw.public[1:], draw.sealed, find, text)
     with pytest.raises(PublishError, match="tag tranche-0 is there with other content"):
-        upload(hub, other, check)
+        upload(other)
     assert hub.repositories[REPOSITORY].tags.keys() == {"tranche-0"}
-    upload(hub, other, check, repository="owner/second")
+    upload(other, repository="owner/second")
     assert hub.repositories["owner/second"].tags.keys() == {"tranche-0"}
 
 
 def test_later_tranches_are_further_tags_and_change_nothing_of_earlier_ones(
-    hub: Any, reserve_draw: Any, check: Check, find: Any, text: ReleaseText, tmp_path: Path
+    hub: Any, reserve_draw: Any, upload: Upload, find: Any, text: ReleaseText, tmp_path: Path
 ) -> None:
     def built(tranches: set[int]) -> ReleaseManifest:
         entries = [entry for entry in reserve_draw.public if entry.tranche in tranches]
-        return build_release(tmp_path / "release", entries, reserve_draw.sealed, find, text)
+        return build_release(tmp_path / "tranches", entries, reserve_draw.sealed, find, text)
 
-    first = upload(hub, built({0}), check)
+    first = upload(built({0}))
     before = served(hub, "tranche-0")
-    done = upload(hub, built({0, 2}), check)
+    done = upload(built({0, 2}))
     assert done.tags == ("tranche-0", "tranche-2")
     assert hub.repositories[REPOSITORY].tags == {
         "tranche-0": first.revision,
@@ -131,14 +131,14 @@ def test_later_tranches_are_further_tags_and_change_nothing_of_earlier_ones(
         "data/noise-hard/reserve_2-00000.parquet",
     }
     last = built({0, 1, 2})
-    upload(hub, last, check)
-    assert upload(hub, last, check).revision == hub.repositories[REPOSITORY].tags["tranche-1"]
+    upload(last)
+    assert upload(last).revision == hub.repositories[REPOSITORY].tags["tranche-1"]
     with pytest.raises(PublishError, match="holds another release"):
         built({0})
 
 
 def test_files_of_others_on_the_branch_do_not_stay(
-    hub: Any, release: ReleaseManifest, check: Check
+    hub: Any, release: ReleaseManifest, upload: Upload
 ) -> None:
     def intrude() -> None:
         repository = hub.repositories[REPOSITORY]
@@ -146,40 +146,28 @@ def test_files_of_others_on_the_branch_do_not_stay(
         repository.commit("main", "another's", {".gitattributes": stored, "notes.txt": stored})
 
     hub.at("POST", COMMITS, intrude)
-    upload(hub, release, check)
+    upload()
     assert served(hub, "tranche-0").keys() == set(release.files)
 
 
-def test_another_branch_is_made_when_it_is_named(
-    hub: Any, release: ReleaseManifest, check: Check
-) -> None:
-    done = upload(hub, release, check, branch="releases")
-    repository = hub.repositories[REPOSITORY]
-    assert repository.branches["releases"] == done.revision != repository.branches["main"]
-
-
-def test_a_commit_that_came_between_is_taken_as_the_new_parent(
-    hub: Any, release: ReleaseManifest, check: Check
-) -> None:
+def test_a_commit_that_came_between_is_taken_as_the_new_parent(hub: Any, upload: Upload) -> None:
     def intrude() -> None:
         hub.repositories[REPOSITORY].commit("main", "someone else", {})
 
     hub.at("POST", COMMITS, intrude)
-    done = upload(hub, release, check)
+    done = upload()
     assert hub.count("POST", COMMITS, 412) == 1
     titles = [each.title for each in hub.repositories[REPOSITORY].history(done.revision)]
     assert titles == ["Release tranche-0", "someone else", "initial commit"]
 
 
-def test_a_branch_that_keeps_changing_is_given_up(
-    hub: Any, release: ReleaseManifest, check: Check
-) -> None:
+def test_a_branch_that_keeps_changing_is_given_up(hub: Any, upload: Upload, check: Check) -> None:
     def intrude() -> None:
         hub.repositories[REPOSITORY].commit("main", "someone else", {})
 
     hub.at("POST", COMMITS, intrude, times=9)
-    with pytest.raises(PublishError, match="others are changing branch main"):
-        upload(hub, release, check)
+    with pytest.raises(PublishError, match="others are changing it"):
+        upload()
     assert hub.repositories[REPOSITORY].tags == {}
 
 
@@ -208,44 +196,40 @@ def start(hub: Any, program: str, *arguments: str, **environment: str) -> subpro
 
 
 @pytest.mark.parametrize("name", ["README.md", "data/noise-easy/public-00000.parquet"])
-def test_what_comes_back_altered_is_not_tagged(
-    hub: Any, release: ReleaseManifest, check: Check, name: str
-) -> None:
+def test_what_comes_back_altered_is_not_tagged(hub: Any, upload: Upload, name: str) -> None:
     def alter() -> None:
         stored = hub.repositories[REPOSITORY].at("main").files[name]
         hub.blobs[stored.key] = hub.blobs[stored.key][:-1] + b"!"
 
     hub.at("POST", COMMITS, alter, after=True)
     with pytest.raises(PublishError, match=f"{name} does not come back as it was sent"):
-        upload(hub, release, check)
+        upload()
     assert hub.repositories[REPOSITORY].tags == {}
 
 
 def test_a_leak_stops_it_before_anything_is_sent(
-    hub: Any, draw: Any, check: Check, release: ReleaseManifest
+    hub: Any, draw: Any, upload: Upload, release: ReleaseManifest
 ) -> None:
     readme = release.folder / "README.md"
     readme.write_text(readme.read_text() + draw.private[0].seed)
     with pytest.raises(PublishError, match=r"README.md: not as checksums.json has it"):
-        upload(hub, release, check)
+        upload()
     sums = json.loads((release.folder / "checksums.json").read_bytes())
     sums["README.md"] = hashlib.sha256(readme.read_bytes()).hexdigest()
     (release.folder / "checksums.json").write_text(json.dumps(sums))
     with pytest.raises(PublishError, match=r"README.md: seed of private commitment"):
-        upload(hub, release, check)
+        upload()
     assert hub.requests == []
 
 
-def test_a_leak_in_what_was_read_back_stops_the_tag(
-    hub: Any, draw: Any, check: Check, release: ReleaseManifest
-) -> None:
+def test_a_leak_in_what_was_read_back_stops_the_tag(hub: Any, draw: Any, upload: Upload) -> None:
     def slip() -> None:
         stored = dict(hub.repositories[REPOSITORY].at("main").files)[".gitattributes"]
         hub.blobs[stored.key] += draw.private[0].seed.encode()
 
     hub.at("POST", COMMITS, slip, after=True)
     with pytest.raises(PublishError, match=r"gitattributes: seed of private commitment"):
-        upload(hub, release, check)
+        upload()
     assert hub.repositories[REPOSITORY].tags == {}
 
 
@@ -259,7 +243,7 @@ def test_a_leak_in_what_was_read_back_stops_the_tag(
     ],
 )
 def test_it_is_read_by_those_who_are_to_before_anything_is_in_it(
-    hub: Any, release: ReleaseManifest, check: Check, options: dict[str, Any], seen: Any
+    hub: Any, upload: Upload, options: dict[str, Any], seen: Any
 ) -> None:
     at_commit = []
 
@@ -268,29 +252,29 @@ def test_it_is_read_by_those_who_are_to_before_anything_is_in_it(
         at_commit.append((repository.private, repository.gated))
 
     hub.at("POST", COMMITS, look)
-    upload(hub, release, check, **options)
+    upload(**options)
     assert at_commit == [seen]
-    upload(hub, release, check, gated="auto")  # asked otherwise later
+    upload(gated="auto")  # asked otherwise later
     repository = hub.repositories[REPOSITORY]
     assert (repository.private, repository.gated) == (False, "auto")
 
 
 def test_who_may_not_write_is_told_so(
-    hub: Any, release: ReleaseManifest, check: Check, monkeypatch: pytest.MonkeyPatch
+    hub: Any, upload: Upload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(PublishError, match="someone/else: this token may not write there"):
-        upload(hub, release, check, repository="someone/else")
-    upload(hub, release, check)
+        upload(repository="someone/else")
+    upload()
     hub.repositories[REPOSITORY].tags.clear()
     monkeypatch.setenv("HF_TOKEN", "hf_other")
     with pytest.raises(PublishError, match="this token may not write there"):
-        upload(hub, release, check)
+        upload()
     monkeypatch.setenv("HF_TOKEN", "hf_nobody")
     with pytest.raises(PublishError, match="the token is not valid there") as caught:
-        upload(hub, release, check)
+        upload()
     assert "hf_nobody" not in str(caught.value)
     with pytest.raises(PublishError, match="is not a repository: owner/name"):
-        upload(hub, release, check, repository="no/such/form")
+        upload(repository="no/such/form")
 
 
 def test_without_a_token_it_says_how_to_get_one(hub: Any, release: ReleaseManifest) -> None:

@@ -166,6 +166,9 @@ class World:
             return verify(self.study, request, lambda *step: None)
 
 
+Tampering = Callable[[World, Signer], None]
+
+
 def _set(*path: str | int, value: object) -> Callable[[Any], None]:
     def edit(body: Any) -> None:
         for name in path[:-1]:
@@ -175,7 +178,7 @@ def _set(*path: str | int, value: object) -> Callable[[Any], None]:
     return edit
 
 
-def _drop(kind: str) -> Callable[[World, Signer], None]:
+def _drop(kind: str) -> Tampering:
     def tamper(world: World, signer: Signer) -> None:
         place = max(entry.sequence for entry in world.entries if entry.kind == kind)
         world.rewrite([e for e in world.entries if e.sequence != place], signer)
@@ -183,11 +186,11 @@ def _drop(kind: str) -> Callable[[World, Signer], None]:
     return tamper
 
 
-def _change(kind: str, *path: str | int, value: object) -> Callable[[World, Signer], None]:
+def _change(kind: str, *path: str | int, value: object) -> Tampering:
     return lambda world, signer: world.change(kind, _set(*path, value=value), signer)
 
 
-def _cut(count: int) -> Callable[[World, Signer], None]:
+def _cut(count: int) -> Tampering:
     return lambda world, signer: world.rewrite(world.entries[:-count], signer)
 
 
@@ -239,7 +242,7 @@ def _keys(world: World, signer: Signer) -> Keys:
 
 def _object(
     name: Callable[[World], str], data: Callable[[World, str, Signer], bytes | None]
-) -> Callable[[World, Signer], None]:
+) -> Tampering:
     def tamper(world: World, signer: Signer) -> None:
         key = name(world)
         world.put(key, data(world, key, signer))
@@ -305,7 +308,7 @@ def _sealed(world: World, signer: Signer) -> None:
     world.put(world.first("sealed/"), seal_seeds(other, world.study.recipients()))
 
 
-def _file(name: str, extra: bytes = b"\n") -> Callable[[World, Signer], None]:
+def _file(name: str, extra: bytes = b"\n") -> Tampering:
     def tamper(world: World, signer: Signer) -> None:
         path = next(world.study.folder.glob(name))
         path.write_bytes(path.read_bytes() + extra)
@@ -344,7 +347,7 @@ def _next_attempt(world: World) -> str:
 ALTERED, EXTRA = Seen("was altered: digest"), Seen("an extra object")
 REWRITTEN = Seen("one of these was rewritten")  # by the checkpoint of the report or the release
 # Attack; how; what is seen if a stranger does it, and if the owner does, who signs all anew.
-ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
+ROWS: list[tuple[str, Tampering, Expected, Expected]] = [
     ("the last record dropped", _cut(1), Kept(), Kept()),
     ("rolled back to before the last wave", _cut(4), EXTRA, EXTRA),
     ("a record dropped from the middle", _drop("release"), Seen(FOREIGN), REWRITTEN),
@@ -486,12 +489,7 @@ def _messages(found: Verification) -> str:
 @pytest.mark.parametrize("attacker", ["stranger", "owner"])
 @pytest.mark.parametrize(("name", "tamper", "stranger", "owner"), ROWS, ids=[r[0] for r in ROWS])
 def test_each_tampering_is_named_or_known_to_need_what_was_kept(
-    world: World,
-    name: str,
-    tamper: Callable[[World, Signer], None],
-    stranger: Expected,
-    owner: Expected,
-    attacker: str,
+    world: World, name: str, tamper: Tampering, stranger: Expected, owner: Expected, attacker: str
 ) -> None:
     expected = stranger if attacker == "stranger" else owner
     tamper(world, STRANGER if attacker == "stranger" else world.owner)

@@ -48,6 +48,7 @@ FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/3"
 _REVERSED = "/reversed"  # ends the name of a sheet that is asked in reverse order
 LEAST = 400  # criteria that a plan requires
+RATES = ("sensitivity", "specificity", "parsed")
 
 
 def check_judge(
@@ -154,9 +155,7 @@ def _measured(
             {
                 "by": accuracy.by,
                 "group": accuracy.group,
-                "sensitivity": _rate(accuracy.sensitivity),
-                "specificity": _rate(accuracy.specificity),
-                "parsed": _rate(accuracy.parsed),
+                **{name: _rate(getattr(accuracy, name)) for name in RATES},
             }
             for accuracy in (*measure_judge(judged), *positions)
         ],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import utc_now
-from study.extras.judge.check import check_judge
+from study.extras.judge.check import RATES, check_judge
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.options import folder_option, json_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
@@ -140,9 +140,7 @@ def _print_check(body: dict[str, Any], path: Path) -> None:
     rows = [
         {
             "group": f"{group['by']}: {group['group']}" if group["by"] else "all",
-            "sensitivity": _share(group["sensitivity"]),
-            "specificity": _share(group["specificity"]),
-            "parsed": _share(group["parsed"]),
+            **{name: _share(group[name]) for name in RATES},
         }
         for group in body["accuracy"]
     ]

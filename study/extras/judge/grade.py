@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from harness.episodes.result import LENIENT
 from harness.judge.grade import build_judge, judge_episode, read_grade, submission_of
 from harness.judge.judge import Judge, judging_bound, questions_of
 from harness.spending.budget import Account, Budget
-from harness.spending.purchases import CallKind, Charge, ReplyStore
+from harness.spending.purchases import CallKind, ReplyStore
 from harness.storage import GRADE_CODEC, grade_key
 from harness.sweep.workbench import instance_of
 from registry.ledger.records import Graded, JudgePin, Regraded, record_digest
@@ -23,6 +23,7 @@ from registry.sealing import Keys
 from study.errors import StudyError
 from study.extras.judge.records import (
     FIRST,
+    Clock,
     archive_to_grade,
     finished_waves,
     graded_by,
@@ -95,9 +96,7 @@ class GradeOutcome:
         return any(judge.over_budget for judge in self.judges)
 
 
-def grade_study(
-    study: Study, request: GradeRequest, watch: Watch, now: Callable[[], str]
-) -> GradeOutcome:
+def grade_study(study: Study, request: GradeRequest, watch: Watch, now: Clock) -> GradeOutcome:
     """Have each judge grade every episode that has a result and no grade yet, as far as the
     budget of its wave goes; and record in the ledger which closed waves it has graded whole. Or,
     for a later look, grade every episode of the archive once more, paid for by the look's wave.
@@ -148,11 +147,9 @@ def _open_budget(
     graded = {
         digest: graded_by(study, digest) | graded_by(study, digest, wave) for digest in digests
     }
-
-    def is_graded(charge: Charge) -> bool:
-        return charge.subject in graded[charge.payer.pin]
-
-    return open_budget(study, wave, pricing, CallKind.JUDGE, pins, is_graded)
+    return open_budget(
+        study, wave, pricing, CallKind.JUDGE, pins, lambda c: c.subject in graded[c.payer.pin]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +209,7 @@ class _Grading:
         return caller.pay(cell.episode, bound, grade)
 
     def compare(
-        self,
-        judges: Sequence[Judge],
-        results: Sequence[Sequence[CallResult]],
-        now: Callable[[], str],
+        self, judges: Sequence[Judge], results: Sequence[Sequence[CallResult]], now: Clock
     ) -> tuple[JudgeOutcome, ...]:
         """Return the outcome of each judge; record waves in the ledger that are graded whole."""
         store, snapshot = self.study.store, take_snapshot(self.study)
@@ -260,7 +254,7 @@ class _Grading:
             )
         return tuple(outcomes)
 
-    def _record(self, judge: Judge, now: Callable[[], str]) -> list[Graded | Regraded]:
+    def _record(self, judge: Judge, now: Clock) -> list[Graded | Regraded]:
         """Return the ledger's records of the waves that the judge has graded whole, or of the
         archive that it has graded again."""
         study, look, pin = self.study, self.look, judge.pin

@@ -42,6 +42,7 @@ from study.workspace.snapshot import (
 )
 from study.workspace.study import Study
 
+Clock = Callable[[], str]
 FIRST = 0  # the wave with the archived answers
 Labelled = tuple[str, Grade]  # with the judge's name
 G = TypeVar("G", Graded, Regraded)
@@ -49,7 +50,7 @@ _KINDS = {Graded: "graded", Regraded: "regraded"}
 
 
 def record_graded(
-    study: Study, pin: JudgePin, wave: int, episodes: Collection[str], now: Callable[[], str]
+    study: Study, pin: JudgePin, wave: int, episodes: Collection[str], now: Clock
 ) -> Graded | None:
     """Promise a judge's grades of a wave and its replies in the ledger; None while the wave is
     open. To be called once the judge has graded all the ``episodes`` of the wave."""
@@ -64,12 +65,7 @@ def record_graded(
 
 
 def record_regraded(
-    study: Study,
-    pin: JudgePin,
-    look: int,
-    share: float,
-    episodes: Collection[str],
-    now: Callable[[], str],
+    study: Study, pin: JudgePin, look: int, share: float, episodes: Collection[str], now: Clock
 ) -> Regraded:
     """Promise a judge's second grades of the first wave's answers, at a look's wave, and its
     replies in the ledger. To be called once it has made them all; the first grades have a record
@@ -104,7 +100,7 @@ def _append_grading(
     made: type[G],
     pin: JudgePin,
     episodes: Collection[str],
-    now: Callable[[], str],
+    now: Clock,
     own: dict[str, Any],
     look: int | None = None,
 ) -> G:
@@ -151,9 +147,7 @@ def rates_of(study: Study, pin: JudgePin) -> JudgeRates | None:
     return read_rates(json.loads(data), best.uri)
 
 
-def record_checked(
-    study: Study, pin: JudgePin, result: dict[str, Any], now: Callable[[], str]
-) -> None:
+def record_checked(study: Study, pin: JudgePin, result: dict[str, Any], now: Clock) -> None:
     """Store the result of a check, and promise it in the ledger with the replies that it rests on.
     The result is not encrypted: it may hold nothing of an instance of the study."""
     data = canonical_bytes(result)

@@ -13,7 +13,7 @@ import click
 
 from generators.catalog import INSTALLED
 from generators.seed import EXAMPLE_SEED, Seed
-from generators.task import DIFFICULTIES, Brief, Family, TaskInstance
+from generators.task import DIFFICULTIES, Brief, Family, TaskInstance, difficulties_of
 from study.extras.tasks.fetch_weights import fetch_weights
 from study.extras.tasks.scaffold import new_task
 from study.files import new_folder, safe_place, write_file
@@ -41,7 +41,7 @@ def list_tasks() -> list[dict[str, Any]]:
         {
             "name": family.name,
             "version": family.version,
-            "difficulties": list(DIFFICULTIES),
+            "difficulties": list(difficulties_of(family)),
             "summary": family.summary,
         }
         for family in INSTALLED.families()
@@ -61,7 +61,7 @@ def show_task(task: str) -> dict[str, Any]:
     StudyError."""
     name, difficulty = _name_and_difficulty(task)
     family = _family(name)
-    difficulty = difficulty or (getattr(family, "questions", None) or (MEDIUM,))[0]
+    difficulty = difficulty or _first_difficulty(family)
     example = family.generate(difficulty, EXAMPLE_SEED)
     brief = example.brief
     return {
@@ -95,6 +95,12 @@ def _name_and_difficulty(task: str) -> tuple[str, str]:
     return (name, difficulty) if slash else (task, "")
 
 
+def _first_difficulty(family: Family) -> str:
+    """Medium, or the first of a template's questions and of a family's own difficulties."""
+    own = getattr(family, "questions", None) or difficulties_of(family)
+    return MEDIUM if MEDIUM in own else own[0]
+
+
 def _family(name: str) -> Family:
     """The family of a name, or of a template file or library template."""
     from generators.templates.family import template_family
@@ -115,7 +121,7 @@ def make_task(task: str, seed: str, out: Path, with_truth: bool = False) -> int:
     name, difficulty = _name_and_difficulty(task)
     family, drawn = INSTALLED.family(name), Seed.from_hex(seed)
     with new_folder(out) as draft:
-        instance = family.generate(difficulty or MEDIUM, drawn)
+        instance = family.generate(difficulty or _first_difficulty(family), drawn)
         files = _write_brief(draft, instance.brief)
         if with_truth:
             _write_truth(draft, instance, family.key(instance.truth))
@@ -315,7 +321,7 @@ def print_survey(survey: Survey, as_json: bool) -> None:
         {
             "task": f"{stratum.family}@{stratum.version}",
             "level": stratum.difficulty,
-            "solver": f"{stratum.solver:.3f}",
+            "solver": "none" if stratum.solver is None else f"{stratum.solver:.3f}",
             "guess": f"{stratum.best_guess[1]:.3f}",
             "attack": f"{stratum.best_attack[1]:.3f}",
             "redrawn": sum(stratum.redraws),

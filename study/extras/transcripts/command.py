@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +159,7 @@ def export(study: Study, what: str, out: Path, as_json: bool, **options: Any) ->
             "when you are done"
         )
     click.echo(f"warning: {out} holds {content}", err=True)
-    print_records([asdict(log) for log in written], as_json, title=f"Logs in {out}")
+    print_records(written, as_json, title=f"Logs in {out}")
 
 
 def _export_tasks(study: Study, out: Path, as_json: bool, options: Mapping[str, Any]) -> None:

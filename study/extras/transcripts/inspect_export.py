@@ -42,12 +42,8 @@ from study.workspace.study import Study
 
 Json = dict[str, Any]
 _STOPS = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "reasoning_only": "stop",
-    "open_thought": "stop",
-    "length": "max_tokens",
-    "max_tokens": "max_tokens",
+    **dict.fromkeys(("stop", "end_turn", "reasoning_only", "open_thought"), "stop"),
+    **dict.fromkeys(("length", "max_tokens"), "max_tokens"),
     "content_filter": "content_filter",
 }
 _WORDS = {True: "pass", False: "fail", None: "none"}
@@ -100,22 +96,9 @@ class LoggedEpisode:
         return ((self.result.grader, exact), *self.judged)
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedLog:
-    """One log that was written."""
-
-    log: str
-    wave: int
-    task: str
-    model: str
-    samples: int
-
-
-def export_inspect(
-    study: Study, out: Path, wave: int | None, arm: str, reveal: bool
-) -> tuple[ExportedLog, ...]:
+def export_inspect(study: Study, out: Path, wave: int | None, arm: str, reveal: bool) -> list[Json]:
     """Write the logs of the episodes that have a result into a new folder, whole or not at all,
-    readable by its owner only.
+    readable by its owner only; return a row for each log.
 
     The episodes of an arm with their scores are a look, which the ledger records first. Raises
     StudyError where private episodes are asked for without ``reveal``, where there is nothing to
@@ -137,10 +120,10 @@ def export_inspect(
     with new_folder(out) as draft:
         record_look(snapshot, looked, f"export --arm {arm}")
         draft.chmod(0o700)
-        return tuple(_write_logs(snapshot, draft, chosen))
+        return list(_write_logs(snapshot, draft, chosen))
 
 
-def _write_logs(study: StudySnapshot, folder: Path, chosen: list[Listed]) -> Iterator[ExportedLog]:
+def _write_logs(study: StudySnapshot, folder: Path, chosen: list[Listed]) -> Iterator[Json]:
     def key(listed: Listed) -> tuple[int, str, str]:
         return listed.wave, listed.cell.model, listed.cell.spec.stratum
 
@@ -150,7 +133,8 @@ def _write_logs(study: StudySnapshot, folder: Path, chosen: list[Listed]) -> Ite
         if logged:
             header = _header(study, episodes)
             write_log(folder / header.file_name, header, logged)
-            yield ExportedLog(header.file_name, wave, stratum, model, len(logged))
+            row = {"log": header.file_name, "wave": wave, "task": stratum, "model": model}
+            yield row | {"samples": len(logged)}
 
 
 def _read_logged(study: Study, listed: Listed, result: EpisodeResult) -> LoggedEpisode:

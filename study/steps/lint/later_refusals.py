@@ -13,6 +13,7 @@ from math import log10
 from generators.catalog import BUILT_IN_NAMES, Catalog
 from generators.errors import GeneratorError
 from generators.items.pool import Group, guess_rate, near_duplicates, stated_keys
+from generators.task import Solvable
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
 from generators.templates.family import template_family
 from generators.validation.validate import survey
@@ -50,6 +51,7 @@ Watch = Callable[[str, int, int], None]  # what, done, of
 CHECKED_SEEDS = 20  # of a family that is not the repository's own
 MOST_ALIKE = 0.01  # of a pool's groups
 INSTANCES_A_SEED = 4  # that a question of a template makes at the least
+UNSOLVED = "it has no solver, so that nothing proves that prompt and files lead to the key"
 EVERY_KEY = _EveryKey()  # to build models that are never asked
 
 
@@ -166,8 +168,8 @@ def few_instances(protocol: Protocol) -> Faults:
 
 def unproved_tasks(protocol: Protocol, watch: Watch) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the names of template questions that are not proved, with the errors in each; and of
-    families of installed packages that do not pass `dosimeter tasks check`. The errors may quote a
-    template that is not public."""
+    families of others that do not pass `dosimeter tasks check`, or have no solver to prove that
+    they can be solved. The errors may quote a template that is not public."""
     for name, question in _checked_questions(protocol):
         if question.faults:
             yield f"{name}, question {question.id}", question.faults
@@ -240,8 +242,11 @@ def _pools(protocol: Protocol) -> Iterator[tuple[PoolSource, Sequence[Group]]]:
 
 
 @cache
-def _problems_of(catalog: Catalog, family: str, version: str) -> tuple[str, ...]:
-    return survey([catalog.family(family, version)], CHECKED_SEEDS).problems
+def _problems_of(catalog: Catalog, name: str, version: str) -> tuple[str, ...]:
+    family = catalog.family(name, version)
+    if not isinstance(family, Solvable):
+        return (UNSOLVED,)
+    return survey([family], CHECKED_SEEDS).problems
 
 
 def _checked_questions(protocol: Protocol) -> Iterator[tuple[str, QuestionReport]]:

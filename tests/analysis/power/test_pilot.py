@@ -36,7 +36,6 @@ def test_scores_ceiling_floor_and_limit_are_shares_of_runs() -> None:
     variance = sum((mean - whole.score) ** 2 for mean in (0.5, 1.0, 0.2)) / 2
     assert whole.error == pytest.approx(math.sqrt(variance / 3))
     assert (whole.ceiling, whole.floor, whole.at_limit) == (0.5, 0.25, 0.5)
-    assert whole.turns_taken == pytest.approx((6 + 3 + 3 + 6) / 4)
     assert (half.turns, half.at_limit, half.floor) == (3, 0.5, 0.5)
     assert half.score == pytest.approx((0.5 + 1.0 + 0.0) / 3)
     assert (quarter.turns, quarter.score, quarter.at_limit) == (1, 0, 1)

@@ -116,9 +116,12 @@ def dose(share: float, found: int) -> dict[str, Any]:
 
 
 CALIBRATION: dict[str, Any] = {
-    "how": "resampled", "plan": {"multiplicity": "westfall-young"}, "beside": ["a", "b"],
+    "how": "resampled", "beside": ["a", "b"],
+    "plan": {"multiplicity": "westfall-young", "outcomes": ["score"]},
     "models_adjusted_over": 2, "model": "old-0", "wave": 0, "known": "full marks",
     "notes": ["A note."],
+    "markers": {"asked": 48, "looks": 2, "models": 1, "alpha": 0.001, "false_alarms": 0.0005,
+                "found": {"0.1": 0.2}},
     "alpha": 0.0125, "n_public": 48, "n_private": 48, "se": 0.04, "sd_of_blanks": 0.05,
     "limit_of_blank": 0.0658, "limit_of_detection": 0.1316, "dose_at_limit": 0.44,
     "dose_at_80": 0.3, "dose_at_80_interval": [0.2, None],
@@ -290,7 +293,7 @@ def test_dimensions_are_told_by_arm(report):
 
 
 def test_tool_use_is_told_without_any_seed(report, files):
-    assert set(report_json(report)["tools"]) == {"models", "by_tool", "by_task", "left_out"}
+    assert set(report_json(report)["tools"]) == {"models", "by_tool", "left_out"}
     assert "tables/tools_by_tool.csv" in files
     assert "by_seed" not in "".join(files)
 

@@ -31,6 +31,7 @@ from generators.templates.scoring.score import (
 )
 from generators.templates.scoring.scorer import SCORING_TYPES, Key
 from tests.cases import cases
+from tests.plugins import installing
 
 
 class Files:
@@ -536,23 +537,8 @@ PACKAGE = cases(__file__, "package")
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Installs packages as pip leaves them behind: a module and its metadata."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
-
-    def put(distribution: str, name: str, value: str) -> None:
-        module = distribution.replace("-", "_")
-        (tmp_path / f"{module}.py").write_text(PACKAGE)
-        info = tmp_path / f"{module}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
-        entry = f"[dosimeter.scorers]\n{name} = {module}:{value}\n"
-        (info / "entry_points.txt").write_text(entry)
-
-    yield put
-    for name in set(sys.modules) - before:
-        if name.startswith("plug_"):
-            del sys.modules[name]
+    with installing(tmp_path, monkeypatch, "dosimeter.scorers") as put:
+        yield lambda distribution, name, value: put(distribution, PACKAGE, name, value)
 
 
 @pytest.mark.parametrize("value", ["SCORER", "make"])

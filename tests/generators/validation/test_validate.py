@@ -96,24 +96,19 @@ def with_schema(schema):
     )
 
 
-def test_the_record_is_one_flat_row_with_the_best_guess():
+def test_the_json_has_the_best_guess_beside_all_of_them():
     scores = {"empty": 0.0, "prior": 0.1, "everything": 0.0}
     nulls = tuple((name, MeanScore(score, 0.0)) for name, score in scores.items())
     found = Validation("f", "1", "easy", 2, 40, 1.0, 0.5, nulls, True, True)
-    assert found.as_record() == {
-        "task": "f@1",
-        "difficulty": "easy",
-        "seeds": 2,
-        "key": 1.0,
-        "solver": 0.5,
-        "guess": 0.1,
-        "best_guess": "prior",
-        "attack": 0.0,
-        "best_attack": "none",
-        "same_elsewhere": True,
-        "distinct": True,
-        "problems": "the solver scores 0.500, below 0.98",
-    }
+    assert (
+        found.as_json().items()
+        >= {
+            **{"task": "f@1", "difficulty": "easy", "seeds": 2, "key": 1.0, "solver": 0.5},
+            **{"guess": 0.1, "best_guess": "prior", "attack": 0.0, "best_attack": "none"},
+            **{"same_elsewhere": True, "distinct": True},
+        }.items()
+    )
+    assert found.as_json()["problems"] == ["the solver scores 0.500, below 0.98"]
 
 
 @pytest.mark.parametrize(

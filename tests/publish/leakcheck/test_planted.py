@@ -155,6 +155,7 @@ def shuffled(text: str) -> str:
 
 SEED = lambda m: m.entry.seed  # noqa: E731
 # Form → (kind, its bytes). The kind is the one that the finding must have.
+Kinds = Callable[[bytes | str], set[str]]
 FORMS: dict[str, tuple[str, Callable[[Made], bytes | str]]] = {
     "hexadecimal": ("seed", SEED),
     "hexadecimal in capitals": ("seed", lambda m: SEED(m).upper()),
@@ -360,56 +361,48 @@ def made(draw: Any, find: Any) -> Made:
     return Made(entry, leaf, instance, find("noise@1").key(instance.truth))
 
 
-def plant(folder: Path, planted: bytes | str) -> None:
-    data = planted.encode() if isinstance(planted, str) else planted
-    (folder / "file").write_bytes(data)
+@pytest.fixture
+def kinds(all_needles: Needles, tmp_path: Path) -> Kinds:
+    """Plant content in a file, and return the kinds of what is found in its folder."""
 
+    def found(planted: bytes | str) -> set[str]:
+        data = planted.encode() if isinstance(planted, str) else planted
+        (tmp_path / "file").write_bytes(data)
+        return {leak.kind for leak in find_leaks(tmp_path, all_needles)}
 
-def kinds(folder: Path, needles: Needles) -> set[str]:
-    return {leak.kind for leak in find_leaks(folder, needles)}
+    return found
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_planted_form_is_found(
-    made: Made, all_needles: Needles, tmp_path: Path, form: str
-) -> None:
+def test_a_planted_form_is_found(made: Made, kinds: Kinds, form: str) -> None:
     kind, make = FORMS[form]
-    plant(tmp_path, make(made))
-    assert kind in kinds(tmp_path, all_needles)
+    assert kind in kinds(make(made))
 
 
 @pytest.mark.parametrize("form", MISSED)
-def test_a_form_that_is_not_promised_is_listed(
-    made: Made, all_needles: Needles, tmp_path: Path, form: str
-) -> None:
-    plant(tmp_path, MISSED[form](made))
-    assert not kinds(tmp_path, all_needles), "found: move it to FORMS, and off the page"
+def test_a_form_that_is_not_promised_is_listed(made: Made, kinds: Kinds, form: str) -> None:
+    assert not kinds(MISSED[form](made)), "found: move it to FORMS, and off the page"
     assert f"| {form.partition(':')[0]} |" in (ROOT / "docs/leaks.md").read_text()
 
 
 @pytest.mark.parametrize("form", REFUSED)
-def test_a_form_that_is_not_opened_is_refused(
-    made: Made, all_needles: Needles, tmp_path: Path, form: str
-) -> None:
-    plant(tmp_path, REFUSED[form](made))
-    assert any(kind.startswith("not read: ") for kind in kinds(tmp_path, all_needles))
+def test_a_form_that_is_not_opened_is_refused(made: Made, kinds: Kinds, form: str) -> None:
+    assert any(kind.startswith("not read: ") for kind in kinds(REFUSED[form](made)))
 
 
-def test_a_database_is_read_whole(made: Made, all_needles: Needles, tmp_path: Path) -> None:
+def test_a_database_is_read_whole(made: Made, kinds: Kinds, tmp_path: Path) -> None:
     long = "no news here " * 600
-    plant(tmp_path, sqlite(base64.b64encode(f"{long}{SEED(made)}{long}".encode()), tmp_path))
-    assert kinds(tmp_path, all_needles) == {"seed"}
-    plant(tmp_path, data := sqlite(made.picture, tmp_path))
-    assert "image" in kinds(tmp_path, all_needles)
-    plant(tmp_path, data + bytes(4096))
-    assert "not read: a SQLite database with bytes behind its end" in kinds(tmp_path, all_needles)
-    plant(tmp_path, sqlite(gzip.compress(SEED(made).encode()), tmp_path))
-    (kind,) = kinds(tmp_path, all_needles)
+    coded = base64.b64encode(f"{long}{SEED(made)}{long}".encode())
+    assert kinds(sqlite(coded, tmp_path)) == {"seed"}
+    data = sqlite(made.picture, tmp_path)
+    assert "image" in kinds(data)
+    assert "not read: a SQLite database with bytes behind its end" in kinds(data + bytes(4096))
+    (kind,) = kinds(sqlite(gzip.compress(SEED(made).encode()), tmp_path))
     assert kind.startswith("not read: in a database: neither UTF-8 text")
 
 
 def test_the_history_of_a_repository_is_not_read_and_its_text_is(
-    made: Made, all_needles: Needles, tmp_path: Path
+    made: Made, all_needles: Needles, kinds: Kinds, tmp_path: Path
 ) -> None:
     """docs/leaks.md has the command that writes the history as text."""
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@example.org"]
@@ -424,8 +417,7 @@ def test_the_history_of_a_repository_is_not_read_and_its_text_is(
     (command,) = re.findall(r"^git (.*) > history.txt$", page, re.M)
     shown = subprocess.run([*git, *command.split()], check=True, capture_output=True)
     shutil.rmtree(tmp_path / ".git")
-    plant(tmp_path, shown.stdout)
-    assert kinds(tmp_path, all_needles) == {"seed"}
+    assert kinds(shown.stdout) == {"seed"}
 
 
 def test_names_of_empty_folders_are_read(made: Made, all_needles: Needles, tmp_path: Path) -> None:
@@ -435,7 +427,7 @@ def test_names_of_empty_folders_are_read(made: Made, all_needles: Needles, tmp_p
 
 
 def test_extended_attributes_are_read(made: Made, all_needles: Needles, tmp_path: Path) -> None:
-    plant(tmp_path, "nothing")
+    (tmp_path / "file").write_text("nothing")
     try:
         os.setxattr(tmp_path / "file", "user.note", SEED(made).encode())
     except OSError:
@@ -458,11 +450,10 @@ def test_a_scan_reports_links_and_special_files(
 
 
 def test_a_secret_across_the_blocks_of_a_large_file_is_found(
-    made: Made, all_needles: Needles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Made, kinds: Kinds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("publish.leakcheck.unpack._BLOCK", 1000)
-    plant(tmp_path, "." * 970 + SEED(made) + "." * 3000)
-    assert kinds(tmp_path, all_needles) == {"seed"}
+    assert kinds("." * 970 + SEED(made) + "." * 3000) == {"seed"}
 
 
 @pytest.mark.parametrize("length", [1 << 12, 1 << 20])
@@ -470,7 +461,7 @@ def test_noise_and_this_repository_raise_no_alarm(
     all_needles: Needles, tmp_path: Path, length: int
 ) -> None:
     noise = random.Random(length).randbytes(length)
-    plant(tmp_path, base64.encodebytes(noise))
+    (tmp_path / "file").write_bytes(base64.encodebytes(noise))
     Image.frombytes("L", (64, length >> 6), noise).save(tmp_path / "noise.png")
     (tmp_path / "hex").write_text(noise.hex())
     (tmp_path / "numbers.json").write_text(json.dumps([n / 7 for n in range(length >> 6)]))

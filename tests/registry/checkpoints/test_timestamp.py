@@ -25,13 +25,15 @@ from tests.ledgers import SIGNER
 from tests.registry.checkpoints.watched import begin, grow, publish
 from tests.tsa import Authority, make_authority, serve
 
+Authorities = tuple[Authority, Authority]
+
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 
 DATA = b"a checkpoint"
 
 
 @pytest.fixture(scope="module")
-def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Authority, Authority]]:
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authorities]:
     """Two authorities, of which the first is served."""
     folder = tmp_path_factory.mktemp("tsa")
     with serve(make_authority(folder / "first")) as first:
@@ -39,13 +41,13 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Auth
 
 
 @pytest.fixture
-def authority(authorities: tuple[Authority, Authority]) -> Iterator[Authority]:
+def authority(authorities: Authorities) -> Iterator[Authority]:
     yield authorities[0]
     authorities[0].answer, authorities[0].status = None, 200
 
 
 def test_a_time_stamp_is_checked_here_and_by_openssl(
-    authorities: tuple[Authority, Authority], tmp_path: Path
+    authorities: Authorities, tmp_path: Path
 ) -> None:
     first, second = authorities
     response = request_token(DATA, first.url)
@@ -104,9 +106,7 @@ def test_other_urls_are_refused_without_their_secret(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_the_stamps_in_a_store_are_counted(
-    store: Store, authorities: tuple[Authority, Authority]
-) -> None:
+def test_the_stamps_in_a_store_are_counted(store: Store, authorities: Authorities) -> None:
     first, second = authorities
     put_beside(store, 3, TOKEN, request_token(publish(begin(store, 3)).note, first.url))
     entries = inspect_chain(store)[0]

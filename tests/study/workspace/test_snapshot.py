@@ -58,6 +58,9 @@ class CountingStore:
         )
 
 
+Counted = tuple[Study, CountingStore]
+
+
 @pytest.fixture(scope="module")
 def reported(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stored demo study. Its last report is made again: its words may have changed since."""
@@ -68,16 +71,14 @@ def reported(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture
-def counted(reported: Path, tmp_path: Path) -> tuple[Study, CountingStore]:
+def counted(reported: Path, tmp_path: Path) -> Counted:
     """The study, opened on a store that counts."""
     study = pipeline.open_study(shutil.copytree(reported, tmp_path / "demo-study"))
     store = CountingStore(study.store)
     return replace(study, store=store, ledger=Ledger(store, study.signer)), store
 
 
-def test_status_reads_the_ledger_once_and_nothing_else(
-    counted: tuple[Study, CountingStore],
-) -> None:
+def test_status_reads_the_ledger_once_and_nothing_else(counted: Counted) -> None:
     study, store = counted
     steps = pipeline.status(study)
     assert [step["state"] for step in steps] == ["done"] * 7
@@ -86,7 +87,7 @@ def test_status_reads_the_ledger_once_and_nothing_else(
     assert sum(store.requests["list"].values()) == 1
 
 
-def test_report_reads_each_object_once(counted: tuple[Study, CountingStore]) -> None:
+def test_report_reads_each_object_once(counted: Counted) -> None:
     study, store = counted
     pipeline.report(study)
     gets = store.requests["get"]
@@ -98,7 +99,7 @@ def test_report_reads_each_object_once(counted: tuple[Study, CountingStore]) -> 
     assert not store.requests["put"], "the same look is in the ledger already"
 
 
-def test_a_snapshot_is_of_one_moment(counted: tuple[Study, CountingStore]) -> None:
+def test_a_snapshot_is_of_one_moment(counted: Counted) -> None:
     study, _ = counted
     snapshot = take_snapshot(study)
     before = snapshot.ledger.entries()
@@ -109,9 +110,7 @@ def test_a_snapshot_is_of_one_moment(counted: tuple[Study, CountingStore]) -> No
     assert study.ledger.entries()[-1] == added
 
 
-def test_a_snapshot_knows_cells_and_results_of_each_wave(
-    counted: tuple[Study, CountingStore],
-) -> None:
+def test_a_snapshot_knows_cells_and_results_of_each_wave(counted: Counted) -> None:
     study, store = counted
     snapshot = take_snapshot(study)
     assert [wave.number for wave in snapshot.closed_waves] == [0, 1, 2]

@@ -19,6 +19,8 @@ from study.steps.init.folder import init_study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 
+Checked = tuple[Path, Served]
+
 PROTOCOL = cases(__file__, "protocol")
 FEW = 80  # criteria, where a small check shows as much
 STRATA = [
@@ -57,7 +59,7 @@ def reply(rule: Rule) -> Callable[[Json], Answer]:
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Served]]:
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Checked]:
     monkeypatch.setenv("JUDGE_KEY", "k")
     with serve(always=failure(500)) as served:
         init_study(tmp_path / "study", PROTOCOL.format(url=served.url))
@@ -74,7 +76,7 @@ def rates(body: dict[str, Any], which: str) -> dict[tuple[str, str], float | Non
     return {(each["by"], each["group"]): each[which]["rate"] for each in body["accuracy"]}
 
 
-def test_a_judge_that_is_right_is_told_so(study: tuple[Path, Served], truth: Rule) -> None:
+def test_a_judge_that_is_right_is_told_so(study: Checked, truth: Rule) -> None:
     folder, served = study
     served.always = reply(truth)
     result = check(folder, "first", 400)
@@ -98,9 +100,7 @@ def test_a_judge_that_is_right_is_told_so(study: tuple[Path, Served], truth: Rul
     assert len(served.requests) == asked  # what is kept is not bought again
 
 
-def test_a_judge_that_obeys_its_answers_is_found_out(
-    study: tuple[Path, Served], truth: Rule
-) -> None:
+def test_a_judge_that_obeys_its_answers_is_found_out(study: Checked, truth: Rule) -> None:
     folder, served = study
     served.always = reply(truth)
     assert check(folder, "first").exit_code == 0
@@ -117,7 +117,7 @@ def test_a_judge_that_obeys_its_answers_is_found_out(
     assert body["others"] == {"first": pytest.approx(body["kappa"])}
 
 
-def test_yes_to_all_has_no_skill_and_garbage_no_rates(study: tuple[Path, Served]) -> None:
+def test_yes_to_all_has_no_skill_and_garbage_no_rates(study: Checked) -> None:
     folder, served = study
     served.always = reply(lambda answer, each: True)
     body = json.loads(check(folder, "first").stdout)
@@ -131,9 +131,7 @@ def test_yes_to_all_has_no_skill_and_garbage_no_rates(study: tuple[Path, Served]
     assert (shares, body["kappa"]) == ([0, 0, 0], None)
 
 
-def test_verdicts_that_cannot_be_read_are_right_in_no_rate(
-    study: tuple[Path, Served], truth: Rule
-) -> None:
+def test_verdicts_that_cannot_be_read_are_right_in_no_rate(study: Checked, truth: Rule) -> None:
     folder, served = study
     good = reply(truth)
 
@@ -155,7 +153,7 @@ def test_verdicts_that_cannot_be_read_are_right_in_no_rate(
     assert body["kappa"] == 1.0  # among what could be read
 
 
-def test_a_judge_that_minds_the_order_is_found_out(study: tuple[Path, Served], truth: Rule) -> None:
+def test_a_judge_that_minds_the_order_is_found_out(study: Checked, truth: Rule) -> None:
     folder, served = study
 
     def tired(request: Json) -> Answer:
@@ -197,7 +195,7 @@ prices:
 
 
 def test_a_check_counts_in_the_budget_and_goes_on_when_that_is_raised(
-    study: tuple[Path, Served], truth: Rule
+    study: Checked, truth: Rule
 ) -> None:
     folder, served = study
     served.always = reply(truth)
@@ -217,7 +215,7 @@ def test_a_check_counts_in_the_budget_and_goes_on_when_that_is_raised(
 
 
 def test_a_judge_of_a_models_family_is_flagged_and_its_failures_are_counted(
-    study: tuple[Path, Served], truth: Rule
+    study: Checked, truth: Rule
 ) -> None:
     folder, served = study
     path = folder / "study.yaml"

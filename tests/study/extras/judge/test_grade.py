@@ -56,6 +56,8 @@ from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import draw_tiny, run_wave
 
+Swept = tuple[Study, Served]
+
 PROTOCOL = cases(__file__, "protocol")
 PRICES = """\
 prices:
@@ -116,9 +118,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
 
 
 @pytest.fixture
-def swept(
-    closed: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Study, Served]:
+def swept(closed: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Swept:
     """A copy of the study, and the server: ``always`` may be set to another judge."""
     folder, served = closed
     monkeypatch.setenv("JUDGE_KEY", KEY)
@@ -137,9 +137,7 @@ def run(study: Study, *arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
 
 
-def test_a_result_that_is_not_the_closed_one_is_compared_with_no_judge(
-    swept: tuple[Study, Served],
-) -> None:
+def test_a_result_that_is_not_the_closed_one_is_compared_with_no_judge(swept: Swept) -> None:
     study, _ = swept
     place = next(study.store.list("results/"))
     keys = study.keys()
@@ -152,7 +150,7 @@ def test_a_result_that_is_not_the_closed_one_is_compared_with_no_judge(
 
 
 def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
-    swept: tuple[Study, Served],
+    swept: Swept,
 ) -> None:
     study, served = swept
     kept = set(study.store.list())
@@ -197,9 +195,7 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     assert not any(KEY.encode() in study.store.get(key) for key in study.store.list())
 
 
-def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
-    swept: tuple[Study, Served],
-) -> None:
+def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(swept: Swept) -> None:
     study, served = swept
     study = edit(study, "sandbox:", "sweep: {parallel: 1}\nsandbox:")
     wanted = len(served.requests)
@@ -224,7 +220,7 @@ def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
     assert len(served.requests) == wanted + 4 + EPISODES - 3
 
 
-def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study, Served]) -> None:
+def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: Swept) -> None:
     study, served = swept
     study = edit(study, "sandbox:", "sweep: {parallel: 1}\nsandbox:")
     replied, go_on = threading.Event(), threading.Event()
@@ -257,7 +253,7 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study,
     assert len(graded_by(study, digest)) == EPISODES
 
 
-def test_garbage_is_never_held_against_the_model(swept: tuple[Study, Served]) -> None:
+def test_garbage_is_never_held_against_the_model(swept: Swept) -> None:
     study, served = swept
     served.always = completion("Everything is fine.")
     told = json.loads(run(study, "judge", "grade", "--judge", "strict", "--json").stdout)["judges"][
@@ -286,9 +282,7 @@ def grade(study: Study, *options: str) -> tuple[int, Json]:
     return result.exit_code, json.loads(result.stdout)
 
 
-def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
-    swept: tuple[Study, Served],
-) -> None:
+def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(swept: Swept) -> None:
     study, served = swept
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
     known = {
@@ -339,7 +333,7 @@ def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
 
 
 def test_verdicts_of_judges_stand_beside_the_exact_ones_in_transcripts_and_logs(
-    swept: tuple[Study, Served], tmp_path: Path
+    swept: Swept, tmp_path: Path
 ) -> None:
     study, _ = swept
     assert run(study, "judge", "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
@@ -382,7 +376,7 @@ def test_verdicts_of_judges_stand_beside_the_exact_ones_in_transcripts_and_logs(
 
 
 def test_a_judge_that_the_manifest_does_not_name_is_recorded_as_chosen_afterwards(
-    swept: tuple[Study, Served],
+    swept: Swept,
 ) -> None:
     study, served = swept
     late = f'  late: {{provider: openai, model: late-1, base_url: "{served.url}", api_key_env: ""}}'
@@ -408,7 +402,7 @@ def test_a_judge_that_the_manifest_does_not_name_is_recorded_as_chosen_afterward
     assert any("manifest does not name it" in problem for _, problem in problems)
 
 
-def test_what_a_judge_graded_can_neither_vanish_nor_change(swept: tuple[Study, Served]) -> None:
+def test_what_a_judge_graded_can_neither_vanish_nor_change(swept: Swept) -> None:
     study, _ = swept
     assert grade(study)[0] == 0
     store = study.folder / "store"
@@ -423,9 +417,7 @@ def test_what_a_judge_graded_can_neither_vanish_nor_change(swept: tuple[Study, S
     assert (place, problem.startswith("was altered")) == (changed, True)
 
 
-def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
-    swept: tuple[Study, Served],
-) -> None:
+def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(swept: Swept) -> None:
     study, served = swept
     study = edit(study, "sandbox:", "budget: {judges: {strict: 0.1}}\nsandbox:")
     code, told = grade(study)
@@ -458,7 +450,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert "Raise `budget:`" in result.stdout
 
 
-def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served]) -> None:
+def test_with_bounds_no_judge_passes_a_limit_at_all(swept: Swept) -> None:
     study, served = swept
     study = edit(study, "sandbox:", "budget: {run: 1, reserve: bound}\nsandbox:")
     refused = run(study, "judge", "grade", "--judge", "strict")
@@ -475,7 +467,7 @@ def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served])
     assert not served.requests
 
 
-def test_what_a_judge_would_cost_is_told_before_it_is_asked(swept: tuple[Study, Served]) -> None:
+def test_what_a_judge_would_cost_is_told_before_it_is_asked(swept: Swept) -> None:
     study, served = swept
     study = edit(study, "model: strict-1,", "model: strict-1, max_tokens: 300,")
     before = set(study.store.list())
@@ -488,7 +480,7 @@ def test_what_a_judge_would_cost_is_told_before_it_is_asked(swept: tuple[Study, 
     assert set(study.store.list()) == before
 
 
-def test_an_unknown_price_needs_a_word(swept: tuple[Study, Served]) -> None:
+def test_an_unknown_price_needs_a_word(swept: Swept) -> None:
     study, served = swept
     study = edit(study, "prices: prices.yaml\n", "")
     (study.folder / "prices.yaml").unlink()
@@ -500,7 +492,7 @@ def test_an_unknown_price_needs_a_word(swept: tuple[Study, Served]) -> None:
     assert (code, told["judges"][0]["cost_usd"]) == (0, None)
 
 
-def test_requests_that_fail_are_kept_and_counted_by_class(swept: tuple[Study, Served]) -> None:
+def test_requests_that_fail_are_kept_and_counted_by_class(swept: Swept) -> None:
     study, served = swept
 
     def busy(request: Json) -> Answer:
@@ -561,7 +553,7 @@ def test_a_plan_that_asks_something_of_a_judge_pins_it(tmp_path: Path) -> None:
     assert "judges" not in record_body(read_protocol(tmp_path).registered_plan())
 
 
-def test_an_unknown_judge_and_a_wave_not_begun_are_one_line(swept: tuple[Study, Served]) -> None:
+def test_an_unknown_judge_and_a_wave_not_begun_are_one_line(swept: Swept) -> None:
     study, _ = swept
     unknown = run(study, "judge", "grade", "--judge", "nobody")
     assert (unknown.exit_code, "known: strict, kind" in unknown.stderr) == (2, True)

@@ -44,6 +44,8 @@ from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import promise_unchecked, run_wave
 
+Probed = tuple[Study, Served]
+
 PROTOCOL = cases(__file__, "protocol")
 PRICES = """\
 prices:
@@ -75,9 +77,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
 
 
 @pytest.fixture
-def probed(
-    closed: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Study, Served]:
+def probed(closed: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Probed:
     folder, served = closed
     monkeypatch.setenv("PROBE_KEY", "sk-probe")
     shutil.copytree(folder, tmp_path / "study")
@@ -104,9 +104,7 @@ def exposures(study: Study, *waves: int) -> dict[str, Exposure]:
     return {row.model: row for row in found}
 
 
-def test_who_has_read_the_release_is_found_out_without_an_episode(
-    probed: tuple[Study, Served],
-) -> None:
+def test_who_has_read_the_release_is_found_out_without_an_episode(probed: Probed) -> None:
     study, _ = probed
     before = set(study.store.list(""))
     code, told = probe(study, "--wave", "0")
@@ -154,7 +152,7 @@ def hold_to_the_ledger(study: Study, key: str) -> None:
     assert verify_study(study.store, study.identities(), None).holds
 
 
-def test_markers_show_who_has_read_the_release(probed: tuple[Study, Served]) -> None:
+def test_markers_show_who_has_read_the_release(probed: Probed) -> None:
     """Four of four public markers have p = 8^-4, whatever the skill; private ones are the control.
     Asked again, no question is put twice; no verdict changes."""
     study, _ = probed
@@ -196,7 +194,7 @@ def change(study: Study, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_markers_of_a_served_model_are_paid_once(probed: tuple[Study, Served]) -> None:
+def test_markers_of_a_served_model_are_paid_once(probed: Probed) -> None:
     """A reply that names no marker counts, as not right."""
     study, served = probed
     code, told = probe(study, "--wave", "1", "--model", "served", "--markers")
@@ -215,9 +213,7 @@ def test_markers_of_a_served_model_are_paid_once(probed: tuple[Study, Served]) -
     assert (row.public.unnamed, row.private.unnamed, row.p) == (4, 4, 1)
 
 
-def test_markers_asked_after_the_prompts_were_sent_have_a_doubtful_control(
-    probed: tuple[Study, Served],
-) -> None:
+def test_markers_asked_after_the_prompts_were_sent_have_a_doubtful_control(probed: Probed) -> None:
     """It is noted of a provider that may keep them alone."""
     study, _ = probed
     before = probe(study, "--wave", "1", "--markers")[1]
@@ -230,7 +226,7 @@ def test_markers_asked_after_the_prompts_were_sent_have_a_doubtful_control(
     assert probe(study, "--wave", "1")[1]["notes"] == []
 
 
-def test_the_report_tells_of_exposure(probed: tuple[Study, Served]) -> None:
+def test_the_report_tells_of_exposure(probed: Probed) -> None:
     study, _ = probed
     plain, _ = pipeline.report(study)
     assert report_json(plain)["exposure"] == []
@@ -269,7 +265,7 @@ def hold_texts_apart(plain: Report) -> None:
     assert 'id="exposure"' not in bare["report.html"]
 
 
-def test_replies_are_bought_once_and_counted(probed: tuple[Study, Served]) -> None:
+def test_replies_are_bought_once_and_counted(probed: Probed) -> None:
     study, served = probed
     code, told = probe(study, "--wave", "1", "--model", "served")
     assert (code, len(served.requests)) == (0, OWED)
@@ -332,9 +328,7 @@ def trained_on(study: Study) -> Callable[[Json], Answer]:
     return answer
 
 
-def test_who_was_trained_on_the_release_finds_its_texts_likelier(
-    probed: tuple[Study, Served],
-) -> None:
+def test_who_was_trained_on_the_release_finds_its_texts_likelier(probed: Probed) -> None:
     study, served = probed
     begin(study, 2)
     served.always = trained_on(study)
@@ -377,9 +371,7 @@ def texts_at(study: Study, *waves: int) -> tuple[tuple[TextExposure, ...], tuple
 
 
 @pytest.mark.parametrize("refuses", [False, True], ids=["without", "refused"])
-def test_who_tells_no_log_probabilities_gets_a_note(
-    probed: tuple[Study, Served], refuses: bool
-) -> None:
+def test_who_tells_no_log_probabilities_gets_a_note(probed: Probed, refuses: bool) -> None:
     study, served = probed
     begin(study, 2)
 
@@ -412,9 +404,7 @@ def test_who_tells_no_log_probabilities_gets_a_note(
     assert opened == 2  # key and instances of the wave, which is not closed
 
 
-def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(
-    probed: tuple[Study, Served],
-) -> None:
+def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(probed: Probed) -> None:
     study, served = probed
     result = run(study, "--wave", "2", "--texts", "--model", "teller")
     assert result.exit_code == 2
@@ -435,7 +425,7 @@ def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(
     ],
 )
 def test_what_cannot_be_asked_is_one_line(
-    probed: tuple[Study, Served], arguments: tuple[str, ...], said: str
+    probed: Probed, arguments: tuple[str, ...], said: str
 ) -> None:
     result = run(probed[0], *arguments)
     assert result.exit_code == 2

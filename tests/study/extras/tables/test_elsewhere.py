@@ -29,6 +29,8 @@ from study.workspace.study import Study
 from tests.cases import cases
 from tests.study.conftest import make_study, run_wave
 
+Lines = list[dict[str, Any]]
+
 TEXT = cases(__file__, "text")
 WRONG = "no idea"
 
@@ -69,7 +71,7 @@ def folder(exported: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(exported, tmp_path / "away"))
 
 
-def rows_in(out: Path) -> list[dict[str, Any]]:
+def rows_in(out: Path) -> Lines:
     return [json.loads(line) for line in (out / "tasks.jsonl").read_text("utf-8").splitlines()]
 
 
@@ -90,7 +92,7 @@ def answer_to(folder: Path, prompt: str) -> str:
 
 
 @pytest.fixture
-def lines(begun: Path) -> list[dict[str, Any]]:
+def lines(begun: Path) -> Lines:
     """Right answers to all but the first of the exported instances."""
     given = rows_in(begun.parent / "given")
     lines = [{"id": row["id"], "answer": answer_to(begun, row["prompt"])} for row in given]
@@ -227,9 +229,7 @@ def test_a_wave_that_a_sweep_has_begun_is_not_exported(folder: Path, tmp_path: P
 # -- the import
 
 
-def test_from_an_export_to_the_report(
-    folder: Path, tmp_path: Path, lines: list[dict[str, Any]]
-) -> None:
+def test_from_an_export_to_the_report(folder: Path, tmp_path: Path, lines: Lines) -> None:
     log = write_log(tmp_path / "log.jsonl", lines[:-1])
     code, out, error = take(folder, "jsonl", f"nova={log}")
     assert (code, error) == (0, "")
@@ -252,7 +252,7 @@ def test_from_an_export_to_the_report(
 
 
 def test_scores_of_a_log_without_answers_are_taken_and_named(
-    folder: Path, tmp_path: Path, lines: list[dict[str, Any]]
+    folder: Path, tmp_path: Path, lines: Lines
 ) -> None:
     scored = [{"id": line["id"], "model": "nova-1", "score": n % 2} for n, line in enumerate(lines)]
     code, out, error = take(folder, "jsonl", write_log(tmp_path / "log.jsonl", scored))
@@ -264,9 +264,7 @@ def test_scores_of_a_log_without_answers_are_taken_and_named(
     assert "scores of wave 1 that are those of another harness's logs" in verified(folder)
 
 
-def test_the_logs_of_eee_and_harbor_are_joined(
-    folder: Path, tmp_path: Path, lines: list[dict[str, Any]]
-) -> None:
+def test_the_logs_of_eee_and_harbor_are_joined(folder: Path, tmp_path: Path, lines: Lines) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     rows = [
         {"model_id": "org/x", "evaluation_name": "w", "sample_id": line["id"]}
@@ -306,7 +304,7 @@ def test_the_samples_of_lm_eval_are_joined(begun: Path, tmp_path: Path) -> None:
 
 
 def test_a_closing_that_hides_or_claims_another_harness_is_broken(
-    folder: Path, tmp_path: Path, lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hide(*arguments: Any) -> Any:
         return close_wave(*arguments[:-1])
@@ -320,7 +318,7 @@ def test_a_closing_that_hides_or_claims_another_harness_is_broken(
     ]
 
 
-Change = Callable[[list[dict[str, Any]]], object]
+Change = Callable[[Lines], object]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +344,7 @@ Change = Callable[[list[dict[str, Any]]], object]
     ],
 )
 def test_a_wrong_log_is_one_line_and_writes_nothing(
-    exported: Path, tmp_path: Path, lines: list[dict[str, Any]], change: Change, name: str, why: str
+    exported: Path, tmp_path: Path, lines: Lines, change: Change, name: str, why: str
 ) -> None:
     change(lines)
     log = write_log(tmp_path / "log.jsonl", lines)
@@ -380,7 +378,7 @@ def test_two_models_of_a_wave_are_imported_together_or_not(folder: Path, tmp_pat
 
 
 def test_an_import_that_was_cut_off_goes_on_with_the_same_logs_only(
-    folder: Path, tmp_path: Path, lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines[2] = {"id": lines[2]["id"], "score": 1}
     log, put = write_log(tmp_path / "log.jsonl", lines), []

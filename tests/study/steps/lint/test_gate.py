@@ -19,6 +19,7 @@ from study.steps.init.folder import init_study
 from study.steps.report.look import shortfalls_of
 from study.workspace.setup import find_registration
 from tests.cases import cases
+from tests.plugins import installing
 from tests.study.conftest import SMALLNESS
 
 STUDY = cases(__file__, "study")
@@ -176,33 +177,22 @@ def test_an_unproved_question_needs_a_reason_which_ledger_and_report_show(tmp_pa
     assert note.endswith("since a test of it")
 
 
-FAMILY = """\
-from dataclasses import replace
-from generators.basics.compute_average import FAMILY as AVERAGE
-FAMILY = replace(AVERAGE, name="plug_gate", version="1", key=lambda truth: {})
-"""
-
-
+@pytest.mark.parametrize(("name", "why", "source"), cases(__file__, "families of others"))
 def test_a_family_of_others_that_its_check_rejects_needs_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str, source: str
 ) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # of the process that makes the bytes again
-    (tmp_path / "plug_gate.py").write_text(FAMILY)
-    about = tmp_path / "plug_gate-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plug-gate\nVersion: 1\n")
-    entry = "[dosimeter.families]\nplug_gate@1 = plug_gate:FAMILY\n"
-    (about / "entry_points.txt").write_text(entry)
-    folder = make(tmp_path / "study", changed(("compute_average", "plug_gate")))
-    refused = draw(folder)
-    assert refused.exit_code == 2, refused.output
-    assert "plug_gate@1: plug_gate@1/easy: the key scores 0.000" in refused.stderr
-    assert "--unproved REASON" in refused.stderr
-    assert not list(folder.glob("store/**/*.*"))
-    assert draw(folder, "--unproved", "a test of it").exit_code == 0
-    sealed = pipeline.open_study(folder).sealed_set()
-    assert sealed.unproved == Unproved("a test of it", ("plug_gate@1",))
+    with installing(tmp_path, monkeypatch, "dosimeter.families") as install:
+        install(name, source, f"{name}@1", "FAMILY")
+        folder = make(tmp_path / "study", changed(("compute_average", name)))
+        refused = draw(folder)
+        assert refused.exit_code == 2, refused.output
+        assert f"{name}@1: {why}" in refused.stderr
+        assert "--unproved REASON" in refused.stderr
+        assert not list(folder.glob("store/**/*.*"))
+        assert draw(folder, "--unproved", "a test of it").exit_code == 0
+        sealed = pipeline.open_study(folder).sealed_set()
+        assert sealed.unproved == Unproved("a test of it", (f"{name}@1",))
 
 
 def test_a_plan_that_is_cut_down_after_the_draw_is_refused_at_registration(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ from tests.harness.openai_server import Answer, Json, Served, serve
 from tests.study.conftest import draw_tiny, run_wave
 from tests.study.extras.judge.test_grade import CALL, answer_of, both, reads, verdicts
 
+Archived = tuple[Study, Served]
+
 PROTOCOL = cases(__file__, "protocol")
 PRICES = """\
 prices:
@@ -227,7 +229,7 @@ def graded(
 @pytest.fixture
 def archived(
     graded: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Study, Served]]:
+) -> Iterator[Archived]:
     folder, served = graded
     monkeypatch.setenv("JUDGE_KEY", "none")
     shutil.copytree(folder, tmp_path / "study")
@@ -259,9 +261,7 @@ def arms_of(study: Study) -> dict[str, Arm]:
     }
 
 
-def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
-    archived: tuple[Study, Served],
-) -> None:
+def test_archived_answers_are_graded_again_once_and_the_look_may_speak(archived: Archived) -> None:
     held, served = archived
     kept = set(held.store.list())
 
@@ -316,9 +316,7 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     assert (gone, "missing: it was removed from the store") in verify_study(held.store).problems
 
 
-def test_a_judge_that_moved_in_one_arm_withholds_the_verdict(
-    archived: tuple[Study, Served],
-) -> None:
+def test_a_judge_that_moved_in_one_arm_withholds_the_verdict(archived: Archived) -> None:
     held, served = archived
     arms = arms_of(held)
 
@@ -341,7 +339,7 @@ def test_a_judge_that_moved_in_one_arm_withholds_the_verdict(
 
 
 def test_a_retired_second_grader_is_replaced_under_its_name_by_one_that_grades_all_looks(
-    archived: tuple[Study, Served],
+    archived: Archived,
 ) -> None:
     """The rule of the registered plan."""
     held, _ = archived
@@ -361,9 +359,7 @@ def test_a_retired_second_grader_is_replaced_under_its_name_by_one_that_grades_a
     assert [line[:6] for line in late] == ["Wave 0", "Wave 1"]
 
 
-def test_killed_between_a_reply_and_its_grade_it_buys_nothing_again(
-    archived: tuple[Study, Served],
-) -> None:
+def test_killed_between_a_reply_and_its_grade_it_buys_nothing_again(archived: Archived) -> None:
     held, served = archived
     assert again(held)[0] == 0
     # As a kill leaves it: the last grade and the record were not written.
@@ -374,7 +370,7 @@ def test_killed_between_a_reply_and_its_grade_it_buys_nothing_again(
     assert verify_study(held.store, held.identities()).holds
 
 
-def test_the_budget_of_the_looks_wave_pays(archived: tuple[Study, Served]) -> None:
+def test_the_budget_of_the_looks_wave_pays(archived: Archived) -> None:
     held, served = archived
     path = held.folder / "study.yaml"
     # The wave's own grades took 0.72; 0.84 leaves four calls, of which the last cannot be sure.
@@ -391,9 +387,7 @@ def test_the_budget_of_the_looks_wave_pays(archived: tuple[Study, Served]) -> No
     assert (code, told["judges"][0]["recorded"], len(served.requests)) == (0, [1], CALLS)
 
 
-def test_a_share_is_drawn_alike_from_the_arms_and_the_same_each_time(
-    archived: tuple[Study, Served],
-) -> None:
+def test_a_share_is_drawn_alike_from_the_arms_and_the_same_each_time(archived: Archived) -> None:
     held, _ = archived
     entries = {entry.instance: entry for entry in held.entries()}
     drawn = archived_cells(held, 0.5)
@@ -406,9 +400,7 @@ def test_a_share_is_drawn_alike_from_the_arms_and_the_same_each_time(
     assert {c.episode for c in archived_cells(held, 1.0)} <= graded_by(held, digest)
 
 
-def test_what_cannot_be_graded_again_is_one_line(
-    archived: tuple[Study, Served], tmp_path: Path
-) -> None:
+def test_what_cannot_be_graded_again_is_one_line(archived: Archived, tmp_path: Path) -> None:
     held, served = archived
     late = run(held, "judge", "grade", "--judge", "kind", "--again-at", "7")
     assert (late[0], "wave 7 was not begun" in late[2]) == (2, True)

@@ -1,0 +1,1 @@
+"""Data sets of reasoning-gym as task families (extra ``gym``)."""
