@@ -380,7 +380,7 @@ def exporting(tmp_path: Path) -> dict[str, str]:
     here = {each.name.lower().replace("_", "-") for each in distributions()}
     lock = (Path(__file__).parents[4] / "deploy/requirements.lock").read_text()
     packages = [each for each in re.split(r"^(?=\w)", lock, flags=re.MULTILINE) if "==" in each]
-    lacking = [each for each in packages if re.split(r"\[|==", each)[0] not in here]
+    lacking = [each for each in packages if each.partition("==")[0] not in here]
     (tmp_path / "lacking.txt").write_text("".join(lacking))
     variables = dict(os.environ)
     if "PIP_INDEX_URL" in variables:
