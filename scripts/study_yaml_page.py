@@ -22,8 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/study-yaml.md"
 _WORDS = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
 _BOUNDS = ((Ge, "ge", "≥"), (Gt, "gt", ">"), (Le, "le", "≤"), (Lt, "lt", "<"))
-# Keys with a short form, which is spelled out before the classes see it.
-_SHORT = {"tasks": "list of sections or text", "waves": "list of lists of text, or of sections"}
+# Keys with a short form.
+_SHORT = {
+    "tasks": "list of sections or text",
+    "waves": "list of lists of text, or of sections",
+    "seeds_per_arm": "whole number ≥ 1, or a mapping of strata to such",
+}
 
 
 def _limits(metadata: list[Any]) -> str:

@@ -67,9 +67,11 @@ def allocation_seed(announced, value):
 
 
 def places(drawn):
-    counts = enumerate((drawn["seeds_per_arm"], *drawn.get("reserve", [])))
-    allotted = [(a, n) for n, count in counts for a in ("public", "private") for _ in range(count)]
-    for stratum in drawn["strata"]:
+    size = drawn["seeds_per_arm"]
+    sizes = size if isinstance(size, list) else [size] * len(drawn["strata"])
+    for size, stratum in zip(sizes, drawn["strata"], strict=True):
+        counts = enumerate((size, *drawn.get("reserve", [])))
+        allotted = [(a, n) for n, k in counts for a in ("public", "private") for _ in range(k)]
         tag = b"dosimeter/allocation/1", bytes.fromhex(drawn["allocation_seed"]), stratum.encode()
         ranks = [hashlib.sha256(join(*tag, b"%d" % n)).digest() for n in range(len(allotted))]
         by_rank = dict(zip(sorted(ranks), allotted, strict=True))

@@ -17,7 +17,7 @@ from analysis.plan.presets import (
 )
 from analysis.plan.results import LEAST_APART
 from analysis.stats import clearing
-from analysis.stats.intervals import counted
+from analysis.stats.intervals import counted, counted_range
 from analysis.words import words_in
 from registry.ledger.records import JudgeRule, Plan, StandardRules
 
@@ -89,7 +89,7 @@ def _values(plan: Plan) -> dict[str, Any]:
     words, rules, one = _sentences(), plan.standard, len(plan.outcomes) == 1
     values: dict[str, Any] = {
         **{"plan": plan, "rules": rules, "names": ", ".join(plan.strata)},
-        "instances": counted(plan.seeds_per_arm, "instance"),
+        "instances": counted_range(plan.sizes, "instance"),
         "strata": counted(len(plan.strata), "stratum", "strata"),
         "runs": counted(plan.replicates, "run"),
         "looks": counted(plan.looks, "look"),

@@ -160,7 +160,7 @@ def marker_rates(plan: Plan, models: int) -> MarkerRates:
     """Exact rates for this number of tested models at each look, with independent errors. Holm's
     first step compares the smallest p of a look with alpha / models, and every false alarm begins
     with it."""
-    asked = plan.seeds_per_arm * len(plan.strata)
+    asked = sum(plan.sizes)
     alpha = marker_alpha(plan) / models
     size = marker_power(asked, 0.0, alpha)
     return MarkerRates(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError
 from analysis.words import words_in
+from registry.ledger.draw_records import SeedsPerArm
 from registry.ledger.records import Plan, StandardRules
 
 if TYPE_CHECKING:
@@ -58,14 +59,14 @@ _STANDARD_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def basic_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> Plan:
+def basic_plan(strata: Sequence[str], seeds_per_arm: SeedsPerArm, **options: Any) -> Plan:
     """The preset basic-v1. ``options`` are named as the fields of Plan. Raises AnalysisError for
     what ``validate_plan`` refuses."""
     given = _tuples({**_DEFAULTS, **options})
     return validate_plan(Plan(BASIC, tuple(strata), seeds_per_arm, missing=MISSING, **given))
 
 
-def standard_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> Plan:
+def standard_plan(strata: Sequence[str], seeds_per_arm: SeedsPerArm, **options: Any) -> Plan:
     """The preset standard-v1. ``options`` are named as the fields of Plan and of StandardRules;
     ``pre_exposure`` names the models released before publication. Raises AnalysisError for what
     ``validate_plan`` refuses."""
@@ -107,8 +108,8 @@ def look_alpha(plan: Plan) -> float:
 
 def least_p(plan: Plan, reserve: Sequence[int] = ()) -> float:
     """The least p that the plan's instances can give, with those of reserve tranches."""
-    blocks = (math.comb(2 * n, n) for n in (plan.seeds_per_arm, *reserve))
-    return float(1 / math.prod(blocks) ** len(plan.strata))
+    sizes = (*plan.sizes, *(n for n in reserve for _ in plan.strata))
+    return float(1 / math.prod(math.comb(2 * n, n) for n in sizes))
 
 
 def marker_alpha(plan: Plan) -> float:
@@ -168,7 +169,9 @@ def _complaints(plan: Plan) -> Iterator[str]:
         yield f"name: no such preset; known: {BASIC}, {STANDARD}"
     if not plan.strata or len(set(plan.strata)) != len(plan.strata):
         yield "strata: name at least one, and none twice"
-    for field in ("seeds_per_arm", "replicates", "looks"):
+    if len(plan.sizes) != len(plan.strata) or min(plan.sizes, default=1) < 1:
+        yield f"seeds_per_arm: {plan.seeds_per_arm}: give 1 or more, or as many for each stratum"
+    for field in ("replicates", "looks"):
         if getattr(plan, field) < 1:
             yield f"{field}: {getattr(plan, field)} is not a count; give 1 or more"
     if plan.looks > MOST_LOOKS:

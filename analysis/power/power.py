@@ -90,7 +90,7 @@ class PowerDesign:
         calibrated where there are control models."""
         plan, everyone = self.plan, self.components.parts[0]
         mean = self.own_share + (self.control_noise if self.setting.control_models else everyone)
-        n = len(plan.strata) * plan.seeds_per_arm
+        n = sum(plan.sizes)
         pairs = zip(self.components.sd, self.raised, strict=False)
         least = min(sd / raised for sd, raised in pairs if raised > 0)
         return least * math.sqrt(2 * mean / n)
@@ -158,7 +158,7 @@ def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True)
     error = rate_error(power, replications)
     cleared = chance_cleared(design, effort)
     point = PowerPoint(
-        seeds=plan.seeds_per_arm,
+        seeds=round(sum(plan.sizes) / len(plan.strata)),
         gap=design.setting.gap,
         power=power,
         error=error,

@@ -233,9 +233,9 @@ _SHARING = 20  # replications on one draw of permutations; they share its error
 
 def allocation(plan: Plan) -> tuple[Ints, Bools]:
     """Strata and arms of the plan's instances (n,), sorted by stratum."""
-    per = 2 * plan.seeds_per_arm
-    stratum = np.repeat(np.arange(len(plan.strata)), per)
-    return stratum, np.tile(np.arange(per) < plan.seeds_per_arm, len(plan.strata))
+    halves = np.repeat(plan.sizes, 2)  # public, private, of each stratum
+    stratum = np.repeat(np.arange(len(halves)) // 2, halves)
+    return stratum, np.repeat(np.arange(len(halves)) % 2 == 0, halves)
 
 
 def draw_normal(

@@ -39,7 +39,7 @@ def deviations(
     graded = table.where(table["grader"] == GRADER)
     return (
         *_provenance_departures(manifests, entropy, dirty),
-        *_sample_departures(plan, graded, (plan.seeds_per_arm, *reserve)),
+        *_sample_departures(plan, graded, reserve),
         *_run_departures(plan, graded, manifests),
         *_row_departures(plan, graded, history),
     )
@@ -62,7 +62,7 @@ def table_departures(
 ) -> tuple[str, ...]:
     """Return the deviations of a table from elsewhere from a plan, one sentence each. ``sized``
     says that the plan states the instances of an arm; otherwise they are those of the table."""
-    sample = _sample_departures(plan, table, (plan.seeds_per_arm,) if sized else ())
+    sample = _sample_departures(plan, table, () if sized else None)
     return (*sample, *_row_departures(plan, table, history))
 
 
@@ -90,10 +90,14 @@ def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str
             yield f"{seeds.model} at wave {seeds.wave}: {burned_words(seeds)}."
 
 
-def _sample_departures(plan: Plan, table: ResultTable, sizes: Sequence[int]) -> Iterator[str]:
-    """``sizes`` are the instances an arm and stratum of the tranches, as far as they are known."""
+def _sample_departures(
+    plan: Plan, table: ResultTable, reserve: Sequence[int] | None
+) -> Iterator[str]:
+    """``reserve`` has the instances an arm and stratum of each reserve tranche; None if the plan's
+    sizes are those of the table."""
     counts = Counter(cell[:4] for cell in count_rows(*(table[name] for name in _CELL)))
-    drawn = dict(enumerate(sizes))
+    panel = {} if reserve is None else dict(zip(plan.strata, plan.sizes, strict=True))
+    tranches = dict(enumerate(reserve or (), 1))
     there = sorted({(w, t) for w, t, _, _ in counts})
     for at, k, name in ((w, t, s) for w, t in there for s in plan.strata):
         public, private = (counts[at, k, name, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
@@ -101,8 +105,8 @@ def _sample_departures(plan: Plan, table: ResultTable, sizes: Sequence[int]) -> 
         if public != private:
             yield f"{where}: unequal arms, {public} public and {private} private instances."
         for which, n in ((Arm.PUBLIC, public), (Arm.PRIVATE, private)):
-            if n != drawn.get(k, n):
-                yield f"{where}: {n} {which} instances; {drawn[k]} were registered."
+            if n != (drawn := tranches.get(k, n) if k else panel.get(name, n)):
+                yield f"{where}: {n} {which} instances; {drawn} were registered."
     for name in sorted({*plan.strata} - {*weigh_strata(plan, table).strata}):
         yield f"{name} has fewer than {LEAST_IN_ARM} instances in an arm: reported without weight."
     for name in sorted({cell[2] for cell in counts} - set(plan.strata)):

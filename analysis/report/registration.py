@@ -74,7 +74,7 @@ def _values(record: Preregistration, sealed: SealedSet) -> dict[str, Any]:
         "strata": counted(len(plan.strata), "stratum", "strata"),
         "runs": counted(plan.replicates, "run"),
         "tasks": ", ".join(record.tasks),
-        "instances": plan.seeds_per_arm * len(plan.strata),
+        "instances": sum(plan.sizes),
         "reserve": f" A further {reserve} of instances is drawn in the same way."
         if sealed.reserve
         else "",

@@ -300,13 +300,13 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
 
 def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:
     """Return a function: episodes owed in an arm of a wave, by the tranches to be run."""
-    sizes = (plan.seeds_per_arm, *sealed.reserve)
+    sizes = (sum(plan.sizes), *(size * len(plan.strata) for size in sealed.reserve))
     ran = {(run.wave, name): drawn for run in runs for name, drawn in _tranches(run).items()}
 
     def owed(count: ArmCount) -> int:
         tranches = ran.get((count.wave, count.model), (0,))
         replicates = replicates_of(plan, count.model)
-        return len(plan.strata) * replicates * sum(sizes[tranche] for tranche in tranches)
+        return replicates * sum(sizes[tranche] for tranche in tranches)
 
     return owed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,6 +213,12 @@ def _rounded_up(value: float) -> str:
     places = 4 if value >= 0.001 else 1 - math.floor(math.log10(value))
     text = f"{math.ceil(value * 10**places - 1e-6) / 10**places:.{places}f}"
     return text if places == 4 else text.rstrip("0")
+
+
+def counted_range(counts: Sequence[int], noun: str) -> str:
+    """Counts with their noun: one, if they are equal, or the least and the most."""
+    least, most = min(counts), max(counts)
+    return counted(most, noun) if least == most else f"{least} to {counted(most, noun)}"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -38,7 +38,7 @@ from registry.canonical import join_parts
 from registry.draws.beacon import beacon_value, is_signed_round, round_time
 from registry.errors import RegistryError
 from registry.ledger.chain import Entry
-from registry.ledger.draw_records import Announcement, SealedSet
+from registry.ledger.draw_records import Announcement, SealedSet, SeedsPerArm, sizes_of
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, DrawnSeed
 
@@ -53,7 +53,10 @@ class Place(NamedTuple):
 
 
 def allocate(
-    strata: Sequence[str], seeds_per_arm: int, allocation_seed: str, reserve: Sequence[int] = ()
+    strata: Sequence[str],
+    seeds_per_arm: SeedsPerArm,
+    allocation_seed: str,
+    reserve: Sequence[int] = (),
 ) -> tuple[Place, ...]:
     """Arm and tranche of each seed in the order drawn, stratum by stratum: S public and S private
     in the panel of each, and as many of either as ``reserve`` says in each reserve tranche.
@@ -61,17 +64,20 @@ def allocate(
     check_numbers(strata, seeds_per_arm, reserve)
     if not _is_hex32(allocation_seed):
         raise RegistryError("an allocation seed is 64 hexadecimal digits")
-    counts = (seeds_per_arm, *reserve)
-    return tuple(place for name in strata for place in _split(name, counts, allocation_seed))
+    sized = zip(strata, sizes_of(seeds_per_arm, strata), strict=True)
+    return tuple(p for name, size in sized for p in _split(name, (size, *reserve), allocation_seed))
 
 
-def check_numbers(strata: Sequence[str], seeds_per_arm: int, reserve: Sequence[int]) -> None:
+def check_numbers(
+    strata: Sequence[str], seeds_per_arm: SeedsPerArm, reserve: Sequence[int]
+) -> None:
     """Raise RegistryError for a draw of nothing, or of a stratum twice."""
-    for count in (seeds_per_arm, *reserve):
+    sizes = sizes_of(seeds_per_arm, strata)
+    for count in (*sizes, *reserve):
         if count < 1:
             raise RegistryError(f"seeds per arm must be at least 1, not {count}")
-    if not strata or len(set(strata)) != len(strata):
-        raise RegistryError("a draw takes one stratum or more, each named once")
+    if not strata or not len(set(strata)) == len(strata) == len(sizes):
+        raise RegistryError("a draw takes one stratum or more, each named once, with its size")
 
 
 def place_seeds(seeds: Sequence[DrawnSeed], sealed: SealedSet) -> tuple[DrawnInstance, ...]:

@@ -17,7 +17,15 @@ from registry.draws.allocation import allocation_seed, check_numbers, commit_sec
 from registry.draws.beacon import check_ahead
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import Ledger
-from registry.ledger.draw_records import Announcement, Beacon, SealedSet, Underpowered, Unproved
+from registry.ledger.draw_records import (
+    Announcement,
+    Beacon,
+    SealedSet,
+    SeedsPerArm,
+    Underpowered,
+    Unproved,
+    sizes_of,
+)
 from registry.sealing import DrawnSeed, SealedSeeds, commitments_of, commitments_root, seal_seeds
 from registry.stores.base import Store
 
@@ -89,7 +97,7 @@ class Draw:
     """A draw before it is sealed. Held in memory only."""
 
     strata: tuple[str, ...]
-    seeds_per_arm: int
+    seeds_per_arm: SeedsPerArm
     seeds: tuple[DrawnSeed, ...] = field(repr=False)
     secret: str = field(repr=False)  # hex; allots the seeds if no beacon does
     entropy: str
@@ -98,7 +106,7 @@ class Draw:
 
 def draw(
     strata: Sequence[tuple[str, str, str]],
-    seeds_per_arm: int,
+    seeds_per_arm: SeedsPerArm,
     entropy: Entropy,
     identify: Identify,
     progress: Callable[[int], None] | None = None,
@@ -118,12 +126,11 @@ def draw(
     ordered = [Stratum(*stratum) for stratum in strata]
     names = tuple(stratum.name for stratum in ordered)
     check_numbers(names, seeds_per_arm, reserve)
-    size = 2 * (seeds_per_arm + sum(reserve))  # of a stratum
     taken = set(excluded)
     seeds: list[DrawnSeed] = []
-    for stratum in ordered:
+    for stratum, size in zip(ordered, sizes_of(seeds_per_arm, names), strict=True):
         pool = _shuffled(pools[stratum.name], stratum, entropy) if stratum.name in pools else None
-        for index in range(size):
+        for index in range(2 * (size + sum(reserve))):
             seeds.append(_draw_one(stratum, index, entropy, identify, taken, pool))
             if progress:
                 progress(len(seeds))

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+SeedsPerArm = int | tuple[int, ...]  # in each stratum, or of each in the order of the strata
+
+
+def sizes_of(seeds_per_arm: SeedsPerArm, strata: Sequence[str]) -> tuple[int, ...]:
+    """The seeds per arm of each stratum."""
+    return (seeds_per_arm,) * len(strata) if isinstance(seeds_per_arm, int) else seeds_per_arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,7 @@ class Announcement:
 
     study: str
     strata: tuple[str, ...]
-    seeds_per_arm: int
+    seeds_per_arm: SeedsPerArm
     reserve: tuple[int, ...]  # seeds per arm and stratum of tranche 1 and so on
     root: str  # hex; RFC 6962 over the commitments, in the order drawn
     ciphertext: str  # digest of the sealed object
@@ -74,7 +82,7 @@ class SealedSet:
     """An announced draw with its arms: what is promised of it in public."""
 
     strata: tuple[str, ...]
-    seeds_per_arm: int
+    seeds_per_arm: SeedsPerArm
     count: int
     commitments: tuple[str, ...]  # hex HMACs, both arms, in the order drawn
     root: str  # hex; RFC 6962 over the commitments

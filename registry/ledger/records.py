@@ -14,7 +14,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from registry.canonical import Digest, digest_value
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.draw_records import Announcement, Revealed, SealedSet, Underpowered, Unproved
+from registry.ledger.draw_records import (
+    Announcement,
+    Revealed,
+    SealedSet,
+    SeedsPerArm,
+    Underpowered,
+    Unproved,
+    sizes_of,
+)
 
 R = TypeVar("R")
 
@@ -62,7 +70,7 @@ class Plan:
 
     name: str  # preset and version, e.g. "basic-v1"
     strata: tuple[str, ...]
-    seeds_per_arm: int  # in each stratum
+    seeds_per_arm: SeedsPerArm
     replicates: int
     looks: int  # waves that share alpha
     alpha: float  # one-sided, over all looks and the models within each
@@ -81,6 +89,11 @@ class Plan:
     chances: str = ""
     # Of the exact test of markers: one-sided, over all looks and the models of each.
     marker_alpha: float = 0.001
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The instances an arm of each stratum."""
+        return sizes_of(self.seeds_per_arm, self.strata)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from registry.draws.allocation import check_draws, sealed_key
 from registry.draws.reveal import check_reveals
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger.chain import inspect_chain, signers_of
-from registry.ledger.draw_records import SealedSet
+from registry.ledger.draw_records import SealedSet, sizes_of
 from registry.ledger.records import RunManifest
 from registry.sealing import commitments_of, commitments_root, decrypt, open_seeds, recipient_of
 from registry.signing import Signer
@@ -79,7 +79,8 @@ def _broken_promises(record: SealedSet) -> Iterator[str]:
         return
     if (root := commitments_root(record.commitments)) != record.root:
         yield f"root {record.root} expected over the commitments, {root} found"
-    drawn = 2 * (record.seeds_per_arm + sum(record.reserve)) * len(record.strata)
+    sizes = sizes_of(record.seeds_per_arm, record.strata)
+    drawn = 2 * (sum(sizes) + sum(record.reserve) * len(record.strata))
     if not drawn == record.count == len(record.commitments):
         yield f"{drawn} commitments expected, {len(record.commitments)} found"
     if record.uri != sealed_key(record.ciphertext):

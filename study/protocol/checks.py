@@ -112,8 +112,9 @@ def explain(document: YamlDocument, error: ValidationError) -> list[StudyFileErr
 
 def _explain_one(document: YamlDocument, error: ErrorDetails) -> StudyFileError:
     location = error["loc"]
-    # Within a model or judge, pydantic names the provider after the model.
-    place = location[:2] + location[3:] if location[0] in ("models", "judges") else location
+    # Within a model or judge, pydantic names the provider after the model; and the kind of sizes.
+    tag = {"models": 2, "judges": 2, "seeds_per_arm": 1}.get(str(location[0]), len(location))
+    place = location[:tag] + location[tag + 1 :]
     match error["type"]:
         case "extra_forbidden":
             known = _section_at(location[:-1]).model_fields

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from generators.yaml_lines import Place
+from registry.ledger.draw_records import SeedsPerArm, sizes_of
 from registry.ledger.records import Plan
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -103,7 +104,7 @@ def make_plan(
     section: PlanSection,
     *,
     strata: Sequence[str],
-    seeds_per_arm: int,
+    seeds_per_arm: SeedsPerArm,
     replicates: int,
     waves: Sequence[Sequence[str]],
     released: Mapping[str, date],
@@ -114,7 +115,7 @@ def make_plan(
     from analysis.errors import AnalysisError
     from analysis.plan.presets import STANDARD, basic_plan, standard_plan
 
-    if seeds_per_arm == 1 and len(strata) == 1:
+    if sizes_of(seeds_per_arm, strata) == (1,):
         raise AnalysisError(
             "seeds_per_arm: one instance an arm in one stratum leaves nothing to estimate an "
             "interval from; give 2 or more, or more strata"

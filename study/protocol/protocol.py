@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -21,7 +22,7 @@ from generators.task import Family
 from generators.yaml_lines import YamlDocument
 from harness.episode import Mode
 from harness.models.settings import ModelSettings, OpenAISettings, pin_model
-from registry.ledger.draw_records import Parties
+from registry.ledger.draw_records import Parties, SeedsPerArm, sizes_of
 from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
@@ -80,7 +81,7 @@ class Protocol:
     name: str
     description: str
     tasks: tuple[Task, ...]
-    seeds_per_arm: int
+    seeds_per_arm: SeedsPerArm
     reserve: tuple[int, ...]  # seeds per arm of each reserve tranche
     replicates: int
     models: tuple[ModelPin, ...]
@@ -154,9 +155,17 @@ class Protocol:
             return self.replicates
         return controls.runs or self.replicates
 
-    def tranche_size(self, tranche: int) -> int:
-        """Return the number of instances of a tranche in each stratum, both arms together."""
-        return 2 * (self.seeds_per_arm, *self.reserve)[tranche]
+    def tranche_sizes(self, tranche: int) -> dict[str, int]:
+        """Return the number of instances of a tranche by stratum, both arms together."""
+        strata = tuple(task.stratum for task in self.tasks)
+        sizes = (self.seeds_per_arm, *self.reserve)[tranche]
+        doubled = (2 * size for size in sizes_of(sizes, strata))
+        return dict(zip(strata, doubled, strict=True))
+
+    @property
+    def drawn(self) -> Counter[str]:
+        """The number of instances that are drawn, by stratum."""
+        return sum(map(Counter, map(self.tranche_sizes, range(1 + len(self.reserve)))), Counter())
 
     def wave_retention(self, wave: int) -> tuple[tuple[str, str], ...]:
         """Return the documented retention of a wave's models and of the judges, by name."""
@@ -240,6 +249,10 @@ def examine_protocol(
             single_turn.append(single_turn_strata(document, number, modes, wave.get("modes")))
         except StudyFileError as error:
             faults.append(error)
+    given = parsed.seeds_per_arm
+    if isinstance(given, dict) and (unlike := {*given} ^ {*modes}):
+        message = f"{min(unlike)!r} stands here or in `tasks` only: give each of {', '.join(modes)}"
+        faults.append(fault_at(document, ("seeds_per_arm",), message))
     if faults:
         return None, faults
     protocol = _protocol_of(parsed, tasks, sizes, tuple(tranches), tuple(single_turn))
@@ -294,6 +307,10 @@ def _protocol_of(
     single_turn: tuple[tuple[str, ...], ...],
 ) -> Protocol:
     buyers = (*parsed.models.items(), *parsed.judges.items())
+    seeds: Any = parsed.seeds_per_arm
+    if isinstance(seeds, dict):
+        sizes = tuple(seeds[task.stratum] for task in tasks.strata)
+        seeds = sizes if len({*sizes}) > 1 else sizes[0]
     judges = tuple(pin_model(name, section) for name, section in parsed.judges.items())
     values = vars(parsed) | {
         "tasks": tuple(tasks.strata),
@@ -301,6 +318,7 @@ def _protocol_of(
         "template_paths": tuple(tasks.paths),
         "pools": tuple(tasks.pools),
         "catalog": INSTALLED.with_templates(tasks.families),
+        "seeds_per_arm": seeds,
         "reserve": reserve,
         "tranches": tranches,
         "single_turn": single_turn,

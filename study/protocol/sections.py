@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from generators.items.item import Score
 from generators.yaml_lines import Place, YamlDocument
@@ -110,11 +110,17 @@ class OperatorSection(Section):
     keys: str = OPERATOR_KEYS
 
 
+Sizes = Annotated[
+    Annotated[Count, Tag("each")] | Annotated[dict[str, Count], Tag("by stratum")],
+    Discriminator(lambda value: "by stratum" if isinstance(value, dict) else "each"),
+]
+
+
 class ProtocolFile(Section):
     study: Name
     description: str = ""
     tasks: Annotated[tuple[TaskSection, ...], Field(min_length=1)]
-    seeds_per_arm: Count
+    seeds_per_arm: Sizes
     reserve: ReserveSection | None = None
     replicates: Count = 1
     models: Annotated[dict[Name, AnyModel], Field(min_length=1)]

@@ -138,12 +138,13 @@ def status(study: Study) -> list[dict[str, object]]:
 
 def describe(record: Preregistration) -> str:
     """A registration in one line."""
-    from analysis.stats.intervals import counted  # with numpy, which most commands need not load
+    # With numpy, which most commands need not load.
+    from analysis.stats.intervals import counted, counted_range
 
     plan = record.plan
     return (
         f"plan {plan.name}: {counted(len(plan.strata), 'stratum', 'strata')}, "
-        f"{plan.seeds_per_arm} seeds an arm and stratum, {counted(plan.looks, 'look')}, "
+        f"{counted_range(plan.sizes, 'seed')} an arm and stratum, {counted(plan.looks, 'look')}, "
         f"one-sided alpha {plan.alpha:g}; commit {record.provenance.commit[:12]}"
     )
 

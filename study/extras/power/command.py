@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis.stats.intervals import counted
+from analysis.stats.intervals import counted, counted_range
 from study.options import PATH, json_option
 from study.printing import print_json, print_line, print_records, progress_watch
 
@@ -79,8 +79,8 @@ def _premises(answer: PowerAnswer) -> list[str]:
     runs = setting.control_models * setting.control_runs
     calibrated = f"calibrated by {runs} control runs" if runs else "not calibrated"
     lines = [
-        f"Plan {plan.name}: {len(plan.strata)} strata × {plan.seeds_per_arm} instances an arm × "
-        f"{counted(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new "
+        f"Plan {plan.name}: {len(plan.strata)} strata × {counted_range(plan.sizes, 'instance')} "
+        f"an arm × {counted(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new "
         f"models; one-sided alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {calibrated}.",
         f"Variance from {answer.source}: SD of a run {spread}; {100 * every_model:.1f} % of the "
         f"variance is the instance's for every model, {100 * one_model:.1f} % for one model, "
@@ -142,7 +142,7 @@ def _detectable(answer: PowerAnswer) -> str:
 
 def _of_markers(answer: PowerAnswer) -> str:
     known = " and ".join(f"{100 * share:g} % with {power:.2f}" for share, power in answer.markers)
-    asked = answer.plan.seeds_per_arm * len(answer.plan.strata)
+    asked = sum(answer.plan.sizes)
     return (
         f"Markers (`dosimeter probe --markers`): of {asked} public instances, a model that recalls "
         f"{known} probability is found exposed."

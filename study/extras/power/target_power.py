@@ -139,7 +139,7 @@ def _size(design: PowerDesign, replications: int) -> SimulationSize:
 
 
 def _instances(design: PowerDesign) -> int:
-    return 2 * design.plan.seeds_per_arm * len(design.plan.strata)
+    return 2 * sum(design.plan.sizes)
 
 
 def shortfalls(protocol: Protocol, watch: Watch, remedies: bool) -> Faults:

@@ -154,7 +154,7 @@ def weak_questions(protocol: Protocol) -> Faults:
 def few_instances(protocol: Protocol) -> Faults:
     """Yield template questions with so few different instances that those of one arm tell those of
     the other."""
-    drawn = sum(map(protocol.tranche_size, range(1 + len(protocol.reserve))))
+    drawn = max(protocol.drawn.values())
     for name, question in _checked_questions(protocol):
         size = question.log10_instances
         if size is not None and size < log10(INSTANCES_A_SEED * drawn):
@@ -224,13 +224,13 @@ def pool_faults(protocol: Protocol) -> Faults:
         except StudyError as error:
             yield ("tasks",), str(error)
             continue
-        needed = sum(map(protocol.tranche_size, range(1 + len(protocol.reserve))))
-        stratum, least = min(sizes.items(), key=lambda size: size[1])
-        if least < needed:
+        drawn = protocol.drawn
+        if short := [name for name, size in sizes.items() if size < drawn[name]]:
+            most = ", ".join(f"{name}: {size // 2}" for name, size in sizes.items())
             yield (
                 ("seeds_per_arm",),
-                f"{source.path.name}: {stratum} has {least:,} items or groups, and {needed:,} of "
-                f"each stratum are drawn: {least // 2:,} an arm are the most, reserve included",
+                f"{source.path.name}: {short[0]} has {sizes[short[0]]:,} items or groups, and "
+                f"{drawn[short[0]]:,} are drawn: the most an arm, reserve included, are {{{most}}}",
             )
 
 

@@ -127,7 +127,7 @@ def _announce(
         check_ahead(beacon, now())
     underpowered, unproved = gate("", "")
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
-    size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
+    size = protocol.drawn.total()
 
     identify = identify_in(protocol.catalog)
     drawn_before = (seed for seed in (study.drawn_seeds() if before else ()) if not seed.has_item)

@@ -214,12 +214,11 @@ def planned_episodes(protocol: Protocol, wave: int, models: Collection[str] | No
         if models is None or model in models:
             times = protocol.replicates_of(model)
             runs.update(dict.fromkeys(tranches, times))
-    counts = [
-        times
-        for tranche, times in sorted(runs.items())
-        for _ in range(protocol.tranche_size(tranche))
-    ]
-    return {task.stratum: counts for task in protocol.tasks}
+    owed: dict[str, list[int]] = {task.stratum: [] for task in protocol.tasks}
+    for tranche, times in sorted(runs.items()):
+        for stratum, size in protocol.tranche_sizes(tranche).items():
+            owed[stratum] += [times] * size
+    return owed
 
 
 def _episode_pilots(
