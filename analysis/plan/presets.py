@@ -170,7 +170,7 @@ def _complaints(plan: Plan) -> Iterator[str]:
     if not plan.strata or len(set(plan.strata)) != len(plan.strata):
         yield "strata: name at least one, and none twice"
     if len(plan.sizes) != len(plan.strata) or min(plan.sizes, default=1) < 1:
-        yield f"seeds_per_arm: {plan.seeds_per_arm}: give 1 or more, or as many for each stratum"
+        yield f"seeds_per_arm: {plan.seeds_per_arm} is not a count for each stratum; give 1 or more"
     for field in ("replicates", "looks"):
         if getattr(plan, field) < 1:
             yield f"{field}: {getattr(plan, field)} is not a count; give 1 or more"

@@ -163,7 +163,7 @@ def test_a_wave_may_say_which_tranches_its_models_run(tmp_path: Path) -> None:
         {"remote": (0,)},
     ]
     assert protocol.tranches == ((), ((0, 2), (2,)), ((1, 3),), ())
-    assert [protocol.tranche_size(tranche) for tranche in (0, 1)] == [16, 4]
+    assert [{*protocol.tranche_sizes(tranche).values()} for tranche in (0, 1)] == [{16}, {4}]
     plain = read_protocol(study(tmp_path, GOOD))
     assert (plain.reserve, plain.wave_tranches(1)) == ((), {"honest": (0,), "remote": (0,)})
 
