@@ -289,19 +289,7 @@ def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
         assert all(episode.attempt == 1 for episode in episodes_of(study))
 
 
-OUTAGES = """\
-study: outages
-tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
-seeds_per_arm: 3
-models:
-  gone: {{provider: openai, model: m, base_url: "{}", api_key_env: "", {usual}}}
-  healthy: {{provider: openai, model: m, base_url: "{}", api_key_env: "", {usual}}}
-  revoked: {{provider: openai, model: m, base_url: "{}", api_key_env: REVOKED, {usual}}}
-waves: [[gone, healthy, revoked]]
-plan: {{alpha: 0.4, permutations: 199}}
-sandbox: {{kind: local}}
-sweep: {{parallel: 2}}
-"""
+OUTAGES = cases(__file__, "outages")
 CELLS = 6  # of each model
 
 
@@ -359,18 +347,7 @@ def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
     assert models == {"gone": CELLS, "healthy": CELLS}
 
 
-METERED = """\
-study: metered
-tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
-seeds_per_arm: 3
-models:
-  metered:
-    {{provider: openai, model: m, base_url: "{}", api_key_env: "", retries: 0, context: 100000}}
-waves: [[metered]]
-plan: {{alpha: 0.4, permutations: 199}}
-sandbox: {{kind: local}}
-sweep: {{parallel: 2}}
-"""
+METERED = cases(__file__, "metered")
 
 
 @pytest.fixture
