@@ -67,6 +67,7 @@ class Coordinator:
         self._killed: set[str] = set()  # workers that have leases
         self._careful = False  # a worker was killed: one of the cells that it held may be why
         self._unseen: dict[str, tuple[Claim | None, float]] = {}  # workers, and since when
+        self._paused = False  # when it was last asked for a lease
         self._next_look = 0.0  # at the claims of unseen workers, in seconds
 
     def open(
@@ -104,7 +105,11 @@ class Coordinator:
             return (), True
         self._adopt(book, worker, holding)
         if self._unheard or not heartbeat.alive or heartbeat.asked is SweepOrder.PAUSE:
+            self._paused = heartbeat.asked is SweepOrder.PAUSE
             return (), not holding and book.over()
+        if self._paused:
+            book.try_now()
+            self._paused = False
         try:
             if time.monotonic() < self._next_try:
                 return (), False
@@ -142,7 +147,7 @@ class Coordinator:
                     ended[worker] = WorkerEnd.LOST
             self._next_look = now + LOOK_SECONDS
         for worker, end in ended.items():
-            book.release(worker, end)
+            book.release(worker, end, context.parallel)
             if end is not WorkerEnd.LEFT:
                 context.epochs.drop_claim(worker)
             self._killed.discard(worker)

@@ -249,12 +249,22 @@ class LeaseBook:
             del self._heartbeats[worker]
         return silent
 
-    def release(self, worker: str, end: WorkerEnd = WorkerEnd.LOST) -> int:
+    def try_now(self) -> None:
+        """Have what waits for its next try not wait any longer, as an operator asks for."""
+        self._later = [(self._clock, episode) for _, episode in self._later]
+        for gate in self._gates:
+            gate.next_probe = None if gate.next_probe is None else self._clock
+
+    def release(
+        self, worker: str, end: WorkerEnd = WorkerEnd.LOST, at_once: int | None = None
+    ) -> int:
         """Take back the leases of a worker that has ended and return how many there were. If its
         process was killed, each of its cells may have been the reason: that is a failure of
-        theirs. The store may be away: then nothing is taken back yet."""
+        theirs, unless it held more than it works on ``at_once``, so that nobody knows which it
+        worked on. The store may be away: then nothing is taken back yet."""
         held = [episode for episode, holder in self._leases.items() if holder == worker]
-        for episode in held if end is WorkerEnd.KILLED else ():
+        blamed = held if end is WorkerEnd.KILLED and len(held) <= (at_once or len(held)) else []
+        for episode in blamed:
             if self._failed[episode] + 1 >= self._rules.max_failures:
                 self._keep_killed(self._cells[episode])
         count = self._requeue(held)
@@ -262,7 +272,7 @@ class LeaseBook:
         self._heartbeats.pop(worker, None)
         for gate in self._gates:
             gate.leave(worker)
-        for episode in held if end is WorkerEnd.KILLED else ():
+        for episode in blamed:
             cell = self._cells[episode]
             self._models[cell.model].ready.remove(episode)
             self._fail(cell, LeaseOutcome(episode, False, KILLED), self._clock)

@@ -310,7 +310,7 @@ def _generate(family: Family, difficulty: str, seed: Seed) -> TaskInstance:
     return family.generate(difficulty, seed)
 
 
-def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
+def instance_of(cell: Cell | WaveInstance, catalog: Catalog) -> TaskInstance:
     """Generate a cell's instance again from its seed; the last ones are kept, few since they are
     secret. Raises HarnessError if it is another than the one drawn."""
     family = catalog.family(cell.spec.family, cell.spec.version)

@@ -29,6 +29,7 @@ from harness.probe.probing import (
 from harness.spending.purchases import ReplyStore
 from harness.storage import PROBES, Codec, hex_of, probe_key
 from harness.sweep.schedule import WaveInstance
+from harness.sweep.workbench import instance_of
 from registry.ledger.records import ModelPin, record_digest
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME
@@ -107,18 +108,6 @@ def instances_of_model(
     would burn the others as a run does."""
     tranches = study.protocol.wave_tranches(wave)[pin.name]
     return tuple(instance for instance in instances if instance.tranche in tranches)
-
-
-def instance_of(drawn: WaveInstance, catalog: Catalog) -> TaskInstance:
-    """Make an instance that was drawn. Raises HarnessError if it differs from the one drawn."""
-    spec = drawn.spec
-    made = catalog.family(spec.family, spec.version).generate(spec.difficulty, drawn.seed)
-    if made.id != drawn.instance:
-        raise HarnessError(
-            f"{spec.stratum}: the generator here makes another instance than the one drawn; run "
-            "the commit and library versions that the study is registered with"
-        )
-    return made
 
 
 def stored_probes(

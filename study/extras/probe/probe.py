@@ -16,6 +16,7 @@ from harness.spending.budget import Account, Budget, PricedModel
 from harness.spending.purchases import CallKind, ReplyStore
 from harness.storage import probe_replies, reply_key
 from harness.sweep.schedule import WaveInstance
+from harness.sweep.workbench import instance_of
 from registry.canonical import digest_value
 from registry.ledger.inventory import probe_objects, write_inventory
 from registry.ledger.records import ModelPin, Probed, record_body, record_digest
@@ -27,7 +28,6 @@ from study.extras.probe.kinds import (
     ProbeKind,
     check_sending,
     done_calls,
-    instance_of,
     instances_of_kind,
     instances_of_model,
     notes_on_sent,

@@ -75,6 +75,17 @@ def test_a_cell_whose_worker_is_killed_three_times_is_given_up() -> None:
     assert (progress.exhausted, progress.waiting, progress.lost) == (1, 0, 6)
 
 
+def test_of_more_cells_than_are_at_work_none_is_blamed_and_a_pause_ends_when_asked() -> None:
+    kept = book(3)
+    for held, failures in ((3, ()), (2, (("worker:killed", 2),))):
+        assert len(kept.lease("a", held, 0.0)) == held
+        kept.release("a", WorkerEnd.KILLED, at_once=2)
+        assert kept.progress().failures == failures
+    assert len(kept.lease("b", 3, 0.0)) == 1, "the others wait"
+    kept.try_now()
+    assert len(kept.lease("c", 3, 0.0)) == 2
+
+
 def test_a_cell_that_is_given_up_for_killed_workers_is_stored_first() -> None:
     """A store that is away is asked again, and nothing changes until then."""
     asked: list[str] = []
