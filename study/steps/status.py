@@ -10,7 +10,6 @@ from study.options import json_option, study_option
 from study.printing import print_records
 from study.protocol.draw_checks import tested_models
 from study.steps.sweep.failing import failing_words, stored_failures
-from study.steps.sweep.wave_command import sweep_state
 from study.workspace.setup import find_registration
 from study.workspace.snapshot import StudySnapshot, take_snapshot
 from study.workspace.study import Study
@@ -52,6 +51,8 @@ def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
         return _step(step, False, models)
     if closed := wave.closed:
         return _step(step, True, f"{models}: {closed.finished} scored, {closed.missing} missing")
+    from study.steps.sweep.wave_command import sweep_state  # with numpy, for a wave at work only
+
     try:
         about = f"{models}: {len(wave.cells) - wave.owed} of {len(wave.cells)} episodes"
         if state := sweep_state(study, number):

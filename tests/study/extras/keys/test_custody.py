@@ -14,7 +14,7 @@ import pytest
 
 from harness.sweep.schedule import INSTANCES_CODEC
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.chain import Ledger, _seal_entry, inspect_chain
+from registry.ledger.chain import COPY, Ledger, _seal_entry, inspect_chain
 from registry.provenance import utc_now
 from registry.sealing import (
     decrypt,
@@ -32,7 +32,7 @@ from study.extras.probe.probe import ProbeRequest, probe_wave
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.snapshot import without_arms
-from study.workspace.study import Study, drawn_key
+from study.workspace.study import Study, drawn_key, read_once
 from tests.cases import cases
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import draw_tiny, run_wave
@@ -163,6 +163,7 @@ def test_an_operator_cannot_exchange_the_list_of_instances(custody: Custody) -> 
     key = drawn_key(study.sealed_set().root)
     fewer = study.instances()[1:]
     study.store.replace(key, study.keys().seal(key, INSTANCES_CODEC.encode(fewer)))
+    read_once.cache_clear()  # another process reads it
     with pytest.raises(BrokenPromise, match=f"{key}: signed by .* none of the study's"):
         run_wave(study, 0)
 
@@ -288,7 +289,7 @@ def test_what_is_removed_or_overwritten_in_a_vault_is_still_there(
     init_study(tmp_path / "study", TEXT + f'store: "{uri}"\n')
     study = pipeline.open_study(tmp_path / "study")
     draw_tiny(study)
-    before = {key: study.store.get(key) for key in study.store.list()}
+    before = {key: study.store.get(key) for key in study.store.list() if key != COPY}
     for key in before:  # a thief with the store's own credentials
         client.delete_object(Bucket=bucket, Key=f"study/{key}")
     study.store.put("ledger/00000000.json", b"{}")
@@ -305,5 +306,5 @@ def test_what_is_removed_or_overwritten_in_a_vault_is_still_there(
         restored.put(
             version["Key"].removeprefix("study/"), client.get_object(**name)["Body"].read()
         )
-    assert {key: restored.get(key) for key in restored.list()} == before
+    assert {key: restored.get(key) for key in restored.list() if key != COPY} == before
     assert inspect_chain(restored)[1] == ()
