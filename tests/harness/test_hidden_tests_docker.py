@@ -91,6 +91,5 @@ def test_what_an_agent_plants_in_its_sandbox_does_not_reach_the_tests(
         "    print(place, pathlib.Path(place, 'planted.txt').exists())\n"
     )
     episode = attempt(docker_sandboxes, [planted, *leave(program)], trusted=False, limits=LIMITS)
-    assert {run.output for run in episode.program_runs} == {
-        "/work False\n/tmp False\n/dev/shm False\n"
-    }
+    printed = {run.output for run in episode.program_runs} - {""}  # of one out of its seconds
+    assert printed == {"/work False\n/tmp False\n/dev/shm False\n"}
