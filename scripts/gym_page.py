@@ -67,7 +67,7 @@ different questions among them.
 
 @contextmanager
 def _limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError after so many seconds of CPU time."""
+    """Raise TimeoutError after this CPU time."""
 
     def stop(*_: object) -> None:
         raise TimeoutError

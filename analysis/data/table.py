@@ -122,7 +122,10 @@ def weigh_strata(plan: Plan, table: ResultTable) -> Plan:
     light = [name for name, arms in sizes.items() if 0 < min(arms) < LEAST_IN_ARM]
     if sum(sum(sizes[name]) for name in light) > MOST_LIGHT * sum(map(sum, sizes.values())):
         return plan
-    return replace(plan, strata=tuple(name for name in plan.strata if name not in light))
+    kept = {n: k for n, k in zip(plan.strata, plan.sizes, strict=True) if n not in light}
+    given = plan.seeds_per_arm
+    seeds = given if isinstance(given, int) else tuple(kept.values())
+    return replace(plan, strata=tuple(kept), seeds_per_arm=seeds)
 
 
 def write_table(path: Path, rows: Iterable[ResultRow]) -> None:

@@ -48,7 +48,7 @@ class FullMarks:
     key: str
 
     def passes(self, answer: Answer) -> bool:
-        """Report if the answer meets the check: a text as it is, white space around it aside, other
+        """Report if the answer meets the check: a text without the white space around it, other
         values as JSON. Raises OSError if no child process starts, and GeneratorError without the
         package: neither is a wrong answer."""
         given = answer.block.get("answer", "")

@@ -86,10 +86,7 @@ class LocalCrew:
     def ended(self, seconds: float) -> list[Ended]:
         """Wait for ``seconds`` at most, and return the workers that ended since the last call."""
         with suppress(Empty):
-            found = [self._ended.get(timeout=seconds)]
-            while not self._ended.empty():
-                found.append(self._ended.get())
-            return found
+            return [self._ended.get(timeout=seconds)]
         return []
 
     def dismiss(self) -> None:

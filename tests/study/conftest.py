@@ -133,10 +133,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     """Where a sweep runs: None for processes of this machine, or the address of a cluster. Both
     have the mark."""
     monkeypatch.setenv(TESTED, MARK)
-    if request.param == "here":
-        return None
-    address: str = request.getfixturevalue("ray_address")
-    return address
+    return None if request.param == "here" else str(request.getfixturevalue("ray_address"))
 
 
 def sweep(study: Study, wave: int, **choices: object) -> object:

@@ -24,8 +24,7 @@ STUDY = TINY.replace("arm: 2", "arm: 3")
 
 def test_a_study_runs_in_a_bucket(tmp_path: Path, seaweedfs: Any) -> None:
     study = make_study(tmp_path, STUDY + f"store: {seaweedfs.uri('a-study')}\n")
-    request = SweepRequest(0, allow_dirty=True)
-    outcome = pipeline.sweep(study, request, lambda progress: None)
+    outcome = pipeline.sweep(study, SweepRequest(0, allow_dirty=True), lambda progress: None)
     assert outcome.closed is not None
     assert outcome.closed.finished == 6
     assert pipeline.report(study)[0].before_publication

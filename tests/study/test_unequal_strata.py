@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from analysis.data.table import weigh_strata
 from analysis.power.variance_components import allocation
 from registry.verify.verify import verify_study
 from study.protocol.protocol import read_protocol
@@ -31,9 +34,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_each_stratum_is_split_in_halves_of_its_own_size(study: Study) -> None:
-    counts = Counter((each.difficulty, str(each.arm)) for each in study.entries())
-    arms = ("private", "public")
-    assert counts == {("easy", arm): 4 for arm in arms} | {("hard", arm): 2 for arm in arms}
+    counts = Counter(f"{each.difficulty} {each.arm}" for each in study.entries())
+    assert counts == {"easy public": 4, "easy private": 4, "hard public": 2, "hard private": 2}
     assert [len(runs) for runs in planned_episodes(study.protocol, 0).values()] == [8, 4]
     stratum, public = allocation(study.protocol.registered_plan())
     assert (np.bincount(stratum).tolist(), np.bincount(stratum[public]).tolist()) == (
@@ -42,14 +44,21 @@ def test_each_stratum_is_split_in_halves_of_its_own_size(study: Study) -> None:
     )
 
 
+def test_a_stratum_without_weight_leaves_with_its_size(study: Study) -> None:
+    plan = replace(study.protocol.registered_plan(), seeds_per_arm=(2, 40))
+    arms, strata = np.tile(["public", "private"], 42), np.repeat(plan.strata, [4, 80])
+    table: Any = {"instance": np.arange(84).astype(str), "stratum": strata, "arm": arms}
+    assert weigh_strata(plan, table).sizes == (40,)
+
+
 def test_its_report_has_no_deviation_and_a_stranger_verifies_it(study: Study) -> None:
     assert run_wave(study).finished == 12
     report, _ = pipeline.report(study)
     assert not [each for each in report.deviations if "were registered" in each]
     assert [(row.owed, row.scored) for row in report.funnel] == [(6, 6), (6, 6)]
     assert verify_study(study.store, study.identities()).holds
-    checker = [sys.executable, str(ROOT / "tests/external_check.py"), str(study.folder / "store")]
-    subprocess.run(checker, check=True)
+    script = ROOT / "tests/external_check.py"
+    subprocess.run([sys.executable, script, study.folder / "store"], check=True)
 
 
 @pytest.mark.parametrize(("sizes", "wanted"), cases(__file__, "sizes"))
