@@ -13,7 +13,7 @@ from analysis.report.figures import style
 from analysis.report.report import Report
 from analysis.stats.intervals import signed
 
-_GRID = style.Grid(left=0.55, right=0.12, gap=0.3, head=0.36, high=1.55, foot=0.62)
+_GRID = style.Grid(left=0.55, right=0.28, gap=0.3, head=0.36, high=1.55, foot=0.62)
 _EPOCH = date(1970, 1, 1)
 _LABELLED = 6  # models; more names than that in a panel run into each other
 
@@ -165,12 +165,12 @@ def _name_points(axes: Any, points: Sequence[Point], xs: Sequence[float]) -> Non
 
 
 def _time_axis(axes: Any, *, dated: bool) -> None:
-    from matplotlib.dates import AutoDateLocator, DateFormatter
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import MaxNLocator
 
     if dated:
         axes.xaxis.set_major_locator(AutoDateLocator(minticks=2, maxticks=5))
-        axes.xaxis.set_major_formatter(DateFormatter("%Y-%m"))
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_xlabel("Released" if dated else "Wave")
