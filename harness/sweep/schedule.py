@@ -26,7 +26,7 @@ from generators.task import TaskSpec
 from harness.episode import Cell, Mode
 from harness.storage import Codec, hex_of
 from registry.canonical import canonical_bytes, digest_value
-from registry.ledger.records import ModelPin, record_body
+from registry.ledger.records import ModelPin, answering_pin, record_body
 from registry.signing import derive_key
 
 _TOGETHER = 8  # replicates of an instance in a round
@@ -165,7 +165,7 @@ class ModelSchedule:
 
     @cached_property
     def _body(self) -> dict[str, Any]:
-        return record_body(self.pin)
+        return record_body(answering_pin(self.pin))
 
     @cached_property
     def _code(self) -> hmac.HMAC:

@@ -148,6 +148,22 @@ class ModelPin:
     settings: tuple[tuple[str, str], ...] = ()  # values as canonical JSON text
 
 
+# Where and how patiently a model is asked: settings that change no answer.
+_ASKING = {
+    *("base_url", "api_key_env", "bridge", "bridge_url", "seconds", "connect_seconds"),
+    *("silence_seconds", "retries", "backoff_seconds"),
+}
+
+
+def answering_pin(pin: ModelPin) -> ModelPin:
+    """Return what a model's answers follow from: its pin without its address, the variable of its
+    key, timeouts and retries. They may change within a wave, and no episode is named by them."""
+    # The seconds of an agent's server are the limit of an episode.
+    dropped = _ASKING - {"seconds"} if pin.provider == "agent_server" else _ASKING
+    kept = tuple(setting for setting in pin.settings if setting[0] not in dropped)
+    return dataclasses.replace(pin, settings=kept)
+
+
 @dataclass(frozen=True, slots=True)
 class JudgePin:
     name: str

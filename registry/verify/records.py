@@ -11,7 +11,15 @@ from typing import Any
 
 from registry.ledger.chain import Entry
 from registry.ledger.draw_records import SealedSet
-from registry.ledger.records import ELSEWHERE, Graded, Regraded, Release, RunManifest, record_digest
+from registry.ledger.records import (
+    ELSEWHERE,
+    Graded,
+    Regraded,
+    Release,
+    RunManifest,
+    answering_pin,
+    record_digest,
+)
 from registry.verify.findings import Findings
 
 # What a study has one record of, by kind: in words, and its subject.
@@ -69,8 +77,8 @@ def _check_repetitions(findings: Findings) -> None:
 
 
 def _check_manifests(findings: Findings) -> None:
-    """Check that manifests of one wave differ in code and environment only, and stand before its
-    closing; and that no two waves share a run's keys."""
+    """Check that manifests of one wave differ in code, environment and what changes no answer
+    only, and stand before its closing; and that no two waves share a run's keys."""
     first: dict[int, RunManifest] = {}
     closed: set[int] = set()
     for entry, record in findings.records:
@@ -84,6 +92,8 @@ def _check_manifests(findings: Findings) -> None:
         again = replace(
             record, provenance=begun.provenance, prices=begun.prices, retention=begun.retention
         )
+        if [*map(answering_pin, record.models)] == [*map(answering_pin, begun.models)]:
+            again = replace(again, models=begun.models)
         for name in RunManifest.__slots__:
             if getattr(again, name) != getattr(begun, name):
                 problem = f"a second manifest of wave {record.wave} with another {name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from generators.yaml_lines import key_of
 from registry.errors import RegistryError
 from registry.ledger.records import ELSEWHERE
 from study.options import json_option, study_option
@@ -51,10 +52,14 @@ def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
         return _step(step, False, models)
     if closed := wave.closed:
         return _step(step, True, f"{models}: {closed.finished} scored, {closed.missing} missing")
-    from study.steps.sweep.wave_command import sweep_state  # with numpy, for a wave at work only
+    # With numpy, for a wave at work only.
+    from study.steps.sweep.manifests import changed_terms
+    from study.steps.sweep.wave_command import sweep_state
 
     try:
         about = f"{models}: {len(wave.cells) - wave.owed} of {len(wave.cells)} episodes"
+        if changed := [key_of(place) for place, _ in changed_terms(study.protocol, wave.manifest)]:
+            about = f"{about}; changed since it was begun: {', '.join(changed)}"
         if state := sweep_state(study, number):
             about = f"{about}; {state}"
         failing = failing_words(wave.manifest.models, stored_failures(wave))

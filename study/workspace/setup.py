@@ -17,7 +17,7 @@ from registry.ledger.draw_records import Parties, SealedSet, Underpowered, Unpro
 from registry.ledger.records import Plan, Preregistration
 from registry.provenance import read_provenance
 from study.errors import StudyError
-from study.protocol.plan_section import ControlsSection
+from study.protocol.plan_section import ControlsSection, Faults
 from study.protocol.protocol import FILE_NAME, Protocol
 from study.protocol.yaml import read_yaml
 from study.workspace.grading import grading_digest
@@ -30,6 +30,7 @@ Watch = Callable[[str, int, int], None]  # what, done, of
 Gate = Callable[[str, str], tuple[Underpowered | None, Unproved | None]]
 
 NO_IMAGE = "none"
+_OUTSIDE = ("seeds_per_arm", "reserve", "replicates")  # values of the plan that stand beside it
 REGISTRATION = "registration.json"
 
 
@@ -126,53 +127,64 @@ def registration_of(study: Study) -> Preregistration:
 def check_plan(study: Study, registered: Preregistration) -> None:
     """Raise BrokenPromise if study.yaml plans another analysis than the registered one, or has
     other versions of its tasks (an edited template file, for instance)."""
-    plans = study.protocol.registered_plan(), registered.plan
+    for place, problem in changed_plan(study.protocol, registered):
+        raise BrokenPromise(f"{_placed(study, place)}: {problem}")
+
+
+def changed_plan(protocol: Protocol, registered: Preregistration) -> Faults:
+    """Yield what study.yaml plans otherwise than it is registered."""
+    plans = protocol.registered_plan(), registered.plan
     now, then = (asdict(plan) for plan in plans)
     rules, promised_rules = now.get("standard"), registered.plan.standard
-    if rules and promised_rules and study.protocol.plan.sensitivity is None:
+    if rules and promised_rules and protocol.plan.sensitivity is None:
         # "All sensitivity analyses" means those of the day of registration.
         now["standard"] = rules | {"sensitivity": promised_rules.sensitivity}
     for key in Plan.__dataclass_fields__:
         if key == "chances":  # no rule, but what was simulated then
             continue
-        for name, planned, promised in _differences(key, now.get(key), then.get(key)):
-            raise BrokenPromise(
-                f"{_placed(study, name)}: here is {_words(planned)}, and registered is "
-                f"{_words(promised)}: restore it; a new plan needs a new study"
+        for name, planned, promised in differences(key, now.get(key), then.get(key)):
+            yield (
+                _key_of_plan(name),
+                f"here is {value_words(planned)}, and registered is {value_words(promised)}: "
+                "restore it; a new plan needs a new study",
             )
-    if (tasks := _pinned_tasks(study.protocol)) != registered.tasks:
+    if (tasks := _pinned_tasks(protocol)) != registered.tasks:
         changed = sorted(set(tasks).symmetric_difference(registered.tasks))
-        raise BrokenPromise(
-            f"{study.folder / FILE_NAME}: its tasks are {', '.join(tasks)}, but "
-            f"{', '.join(registered.tasks)} are registered (they differ in {', '.join(changed)}): "
-            "restore the template files and versions; others need a new study"
+        yield (
+            ("tasks",),
+            f"here are {', '.join(tasks)}, but {', '.join(registered.tasks)} are registered (they "
+            f"differ in {', '.join(changed)}): restore the template files and versions; others "
+            "need a new study",
         )
 
 
-def _differences(name: str, now: object, then: object) -> Iterator[tuple[str, object, object]]:
+def differences(name: str, now: object, then: object) -> Iterator[tuple[str, object, object]]:
     """Yield the name of each value that differs, and both values."""
     if isinstance(now, Mapping) and isinstance(then, Mapping):
         for key in sorted({*now, *then}):
-            yield from _differences(key, now.get(key), then.get(key))
+            yield from differences(key, now.get(key), then.get(key))
     elif now != then:
         yield name, now, then
 
 
-def _words(value: object) -> str:
-    """Return a value of a plan as it is written, in one line."""
+def value_words(value: object) -> str:
+    """Return a value of study.yaml as it is written, in one line."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(str, value))}]"
     return "nothing" if value in (None, "") else str(value)
 
 
-def _placed(study: Study, name: str) -> str:
-    """Return file, line and key of a value of the plan or the draw, by its name in the ledger."""
-    document = read_yaml(study.folder / FILE_NAME)
+def _key_of_plan(name: str) -> Place:
+    """Return the place of a value of the plan or the draw, by its name in the ledger."""
     places: Mapping[str, Place] = {"name": ("plan", "preset"), "strata": ("tasks",)}
     if name in ControlsSection.model_fields:
-        return document.place(("plan", "controls", name))
-    top = name in document.value
-    return document.place(places.get(name, (name,) if top else ("plan", name)))
+        return ("plan", "controls", name)
+    return places.get(name, (name,) if name in _OUTSIDE else ("plan", name))
+
+
+def _placed(study: Study, place: Place) -> str:
+    """Return file, line and key of a value of study.yaml."""
+    return read_yaml(study.folder / FILE_NAME).place(place)
 
 
 def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
@@ -192,8 +204,9 @@ def check_drawn(study: Study) -> SealedSet:
     for name, now, then in zip(("strata", "seeds_per_arm", "reserve"), planned, drawn, strict=True):
         if now != then:
             raise BrokenPromise(
-                f"{_placed(study, name)}: here is {_words(now)}, and drawn is {_words(then)}: "
-                "restore it; another draw needs a new study, or `register --again` before that"
+                f"{_placed(study, _key_of_plan(name))}: here is {value_words(now)}, and drawn is "
+                f"{value_words(then)}: restore it; another draw needs a new study, or "
+                "`register --again` before that"
             )
     check_parties(study)
     return sealed
@@ -207,7 +220,7 @@ def check_parties(study: Study) -> None:
         now, then = (getattr(p, field.name) for p in (study.protocol.parties, announced.parties))
         if now != then:
             raise StudyError(
-                f"{_placed(study, 'operator')}: `operator:` is not that of the ledger's first"
-                f" record, and cannot change after it: here is {_words(now)[:12]}…, and there"
-                f" {_words(then)[:12]}…"
+                f"{_placed(study, ('operator',))}: `operator:` is not that of the ledger's first"
+                f" record, and cannot change after it: here is {value_words(now)[:12]}…, and"
+                f" there {value_words(then)[:12]}…"
             )

@@ -27,7 +27,8 @@ def lint(path: Path, schema: bool, as_json: bool) -> None:
 
     Errors come with file, line and remedy. Warnings name what later steps will need, such as an API
     key in the environment, and what `register` would refuse, such as a plan with a power below 80
-    %. No ledger, key or network is needed. Exits with 2 if there is an error.
+    %. What differs from a registered plan, or from a wave that was begun, is an error where the
+    store is a folder here. No key or network is needed. Exits with 2 if there is an error.
 
     \b
     Examples:

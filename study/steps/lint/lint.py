@@ -40,6 +40,7 @@ from study.steps.lint.later_refusals import (
     unproved_tasks,
     weak_questions,
 )
+from study.steps.sweep.manifests import drift
 from study.steps.sweep.spending import example_of
 from study.workspace.study import Study
 
@@ -83,7 +84,7 @@ def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list
     nowhere = open_store("memory:")
     study = Study(path.parent, protocol, nowhere, Ledger(nowhere))
     document = read_yaml(path)
-    errors = [("error", *error) for error in find_errors(study)]
+    errors = [("error", *error) for error in chain(find_errors(study), _changed_since(study))]
     needs = chain(find_needs(study, environment), draw_faults(protocol, today()))
     unproved = (
         (("tasks",), f"{name}: {'; '.join(faults)}")
@@ -109,6 +110,14 @@ def find_errors(study: Study) -> Faults:
         few_instances(study.protocol),
         pool_faults(study.protocol),
     )
+
+
+def _changed_since(study: Study) -> Faults:
+    """Yield what changed since the plan was registered or a wave begun, if the store is a folder
+    here."""
+    store = study.protocol.store
+    if "://" not in store and (folder := study.folder / store).is_dir():
+        yield from drift(study.protocol, Ledger(open_store(f"file:{folder.absolute()}")))
 
 
 def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:

@@ -26,6 +26,7 @@ from harness.spending.purchases import read_episode_usages
 from registry.ledger.records import ModelPin
 from study.printing import print_json, print_line, print_records, range_words
 from study.protocol.protocol import Protocol, Task
+from study.steps.sweep.manifests import check_resumed
 from study.steps.sweep.spending import ALLOW, Pricing, attempt_turns, price_pins
 from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
 from study.workspace.study import Study
@@ -168,8 +169,11 @@ Pilots = Sequence[Pilot]
 
 
 def estimate_wave(study: Study, wave: int) -> Estimate:
-    """Estimate the rest of a wave. Raises StudyError, HarnessError, RegistryError."""
+    """Estimate the rest of a wave. Raises StudyError, HarnessError, RegistryError; BrokenPromise if
+    study.yaml changes what a begun one runs."""
     snapshot, protocol = take_snapshot(study), study.protocol
+    if (begun := snapshot.waves.get(wave)) is not None and begun.closed is None:
+        check_resumed(study, begun.manifest)
     pins = protocol.wave_models(wave)
     tasks = protocol.wave_tasks(wave)
     pricing = price_pins(study, pins, allow_unknown=True)

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from generators.yaml_lines import Place
 from harness.agent.rules import rules_digest
 from harness.storage import instances_key, run_key_key
 from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
+from registry.ledger.chain import Ledger
 from registry.ledger.records import (
     ELSEWHERE,
-    ModelPin,
     Preregistration,
     Provenance,
     RunManifest,
+    answering_pin,
     record_body,
 )
 from registry.provenance import check_tree, read_provenance
 from registry.sealing import encrypt, new_identity
 from registry.signing import Signer
 from study.errors import StudyError
+from study.protocol.plan_section import Faults
 from study.protocol.protocol import FILE_NAME, Protocol
+from study.protocol.yaml import read_yaml
 from study.steps.register.draw import entropy_of
 from study.workspace.grading import grading_digest
-from study.workspace.setup import PinnedImage, registration_of
+from study.workspace.setup import (
+    PinnedImage,
+    changed_plan,
+    find_registration,
+    registration_of,
+    value_words,
+)
 from study.workspace.snapshot import instances_of, manifest_of
 from study.workspace.study import CHECKOUT, Study
 
@@ -35,8 +46,6 @@ if TYPE_CHECKING:
     from study.steps.sweep.sweep import SweepRequest
 
 logger = logging.getLogger(__name__)
-
-_ENDPOINT = ("base_url", "api_key_env", "bridge", "bridge_url")  # settings: where, not what
 
 
 def begin_wave(
@@ -47,7 +56,8 @@ def begin_wave(
     prices: str = "",
 ) -> RunManifest:
     """Return the wave's manifest: the one in the ledger, or a new one, appended now, which records
-    the code and environment that run it. ``prices`` is the digest of the price file.
+    the code and environment that run it, and how its models are asked. ``prices`` is the digest of
+    the price file.
 
     Raises BrokenPromise for a dirty tree that is not allowed, and for instances, grading or a plan
     that differ from the registered ones; another commit is no reason."""
@@ -69,9 +79,10 @@ def begin_wave(
         if fresh:
             return first
         begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
-    _check_resumed(study, begun)
+    check_resumed(study, begun)
     record = replace(
         begun,
+        models=study.protocol.wave_models(request.wave),
         provenance=provenance,
         prices=prices,
         retention=study.protocol.wave_retention(request.wave),
@@ -169,8 +180,8 @@ def _terms(protocol: Protocol, wave: int) -> dict[str, Any]:
 
 
 def _check_names(study: Study, wave: int) -> None:
-    """Raise BrokenPromise if a name stands for another model than in an earlier wave. Its address
-    may change, which the report shows."""
+    """Raise BrokenPromise if a name stands for another model than in an earlier wave. Where and how
+    patiently it is asked may change, which the report shows."""
     earlier = {
         pin.name: (entry.record.wave, pin)
         for entry in study.ledger.find("run-manifest")
@@ -178,7 +189,7 @@ def _check_names(study: Study, wave: int) -> None:
     }
     for now in study.protocol.wave_models(wave):
         before, then = earlier.get(now.name, (wave, now))
-        if _without_endpoint(now) != _without_endpoint(then):
+        if answering_pin(now) != answering_pin(then):
             raise BrokenPromise(
                 f"{study.folder / FILE_NAME}: models: {now.name!r} ran in wave {before} with "
                 "another provider, version or settings (see `dosimeter log`): restore them, or "
@@ -186,15 +197,55 @@ def _check_names(study: Study, wave: int) -> None:
             )
 
 
-def _without_endpoint(pin: ModelPin) -> ModelPin:
-    settings = tuple(each for each in pin.settings if each[0] not in _ENDPOINT)
-    return replace(pin, settings=settings)
+def check_resumed(study: Study, begun: RunManifest) -> None:
+    """Raise BrokenPromise if study.yaml changes what a begun wave runs. How its models are asked
+    may change: address, key variable, timeouts, retries."""
+    for place, problem in changed_terms(study.protocol, begun):
+        raise BrokenPromise(f"{read_yaml(study.folder / FILE_NAME).place(place)}: {problem}")
 
 
-def _check_resumed(study: Study, begun: RunManifest) -> None:
-    if replace(begun, **_terms(study.protocol, begun.wave)) != begun:
-        raise BrokenPromise(
-            f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
-            "settings, tranches, modes, replicates or sandbox (see `dosimeter log`): restore them, "
-            "or plan another wave"
-        )
+def drift(protocol: Protocol, ledger: Ledger) -> Faults:
+    """Yield what study.yaml plans otherwise than it is registered, or begun in a wave that is not
+    closed."""
+    if (registered := find_registration(ledger)) is not None:
+        yield from changed_plan(protocol, registered)
+    closed = {entry.record.wave for entry in ledger.find("wave-closed")}
+    for wave in set(range(len(protocol.waves))) - closed:
+        if (begun := manifest_of(ledger, wave)) is not None and begun.sandbox != ELSEWHERE:
+            yield from changed_terms(protocol, begun)
+
+
+def changed_terms(protocol: Protocol, begun: RunManifest) -> Faults:
+    """Yield what study.yaml states otherwise than the wave was begun with, though answers follow
+    from it."""
+    wave = begun.wave
+    terms = _terms(protocol, wave)
+    now, then = (_by_key(terms, wave) for terms in (terms, {k: getattr(begun, k) for k in terms}))
+    for place in dict.fromkeys((*now, *then)):
+        here, there = now.get(place), then.get(place)
+        if here != there:
+            yield (
+                place,
+                f"here is {value_words(here)}, and wave {wave} was begun with "
+                f"{value_words(there)}: restore it, or plan another wave",
+            )
+
+
+def _by_key(terms: dict[str, Any], wave: int) -> dict[Place, object]:
+    """Return the terms of a wave by their places in study.yaml."""
+    names = [pin.name for pin in terms["models"]]
+    if own := terms["tranches"]:
+        pairs = zip(names, own, strict=True)
+        names = [f"{name}: {', '.join(map(str, tranches))}" for name, tranches in pairs]
+    values: dict[Place, object] = {
+        ("waves", wave): names,
+        ("waves", wave, "modes"): terms["single_turn"],
+        ("replicates",): terms["replicates"],
+        ("sandbox", "kind"): terms["sandbox"],
+        ("sandbox", "runtime"): terms["runtime"],
+    }
+    for pin in map(answering_pin, terms["models"]):
+        place = ("models", pin.name)
+        values |= {(*place, "provider"): pin.provider, (*place, "model"): pin.version}
+        values |= {(*place, name): json.loads(text) for name, text in pin.settings}
+    return values

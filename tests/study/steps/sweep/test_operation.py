@@ -23,12 +23,15 @@ from harness.sweep import epochs
 from harness.sweep.epochs import Process
 from harness.sweep.governor import FailedAttempts
 from harness.sweep.leases import Progress
+from registry.provenance import utc_now
 from registry.result_row import Status
 from registry.verify.verify import verify_study
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
+from study.steps.sweep.manifests import begin_wave
 from study.steps.sweep.sweep import SweepRequest
+from study.workspace.setup import NO_IMAGE, PinnedImage
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
@@ -213,3 +216,34 @@ def as_on_another_host(study: Study, folder: Path) -> Study:
             shutil.copy(place, folder / name)
     (folder / "store").symlink_to(study.folder / "store")
     return pipeline.open_study(folder)
+
+
+def test_a_begun_wave_takes_what_changes_no_answer(tmp_path: Path) -> None:
+    with operated(tmp_path / "study") as (study, gate, served):
+        gate.open.set()
+        begun = begin_wave(study, REQUEST, PinnedImage("", NO_IMAGE), utc_now)
+        file = study.folder / "study.yaml"
+        text = file.read_text()
+        file.write_text(text.replace("context: 100000", "context: 90000"))
+        changed = pipeline.open_study(study.folder)
+        refused = call("sweep", "--wave", "0", "--estimate", study=changed)
+        assert refused.exit_code == 3
+        assert (
+            "study.yaml:4: models.slow.context: here is 90000, and wave 0 was begun with 100000: "
+            "restore it, or plan another wave"
+        ) in refused.output
+        shown = call("status", "--json", study=changed)
+        assert "changed since it was begun: models.slow.context" in shown.output
+        linted = CliRunner().invoke(main, ["lint", str(study.folder)])
+        assert (linted.exit_code, linted.output.count("models.slow.context: here is 90000")) == (
+            2,
+            1,
+        )
+        file.write_text(text.replace("context: 100000", "context: 100000, seconds: 17, retries: 1"))
+        mended = pipeline.open_study(study.folder)
+        assert pipeline.sweep(mended, REQUEST, lambda progress: None).closed is not None
+    first, last = (entry.record for entry in study.ledger.find("run-manifest"))
+    assert first == begun
+    assert dict(last.models[0].settings)["seconds"] == "17.0"
+    assert verify_study(study.store, study.identities()).holds
+    assert len(served.requests) == CELLS

@@ -223,7 +223,9 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     moved = text.replace("{spiked: 1,", "{spiked: 2,")
     (study.folder / "study.yaml").write_text(moved)
     again = pipeline.open_study(study.folder)
-    with pytest.raises(BrokenPromise, match="other models, model settings, tranches"):
+    with pytest.raises(
+        BrokenPromise, match=r"here is \[honest: 0, 2, spiked: 2\], and wave 1 was begun with"
+    ):
         begin_wave(
             again, SweepRequest(1, allow_dirty=True), pinned_image(again.protocol), lambda: ""
         )
