@@ -35,6 +35,10 @@ class WorkerKilled(HarnessError):  # noqa: N818
     """The process that ran the cells of a worker died by itself, as one does for its memory."""
 
 
+class WorkerDrained(HarnessError):  # noqa: N818
+    """A worker was asked to end, as its host is, and has stored what it bought."""
+
+
 class WorkersLost(HarnessError):  # noqa: N818
     """Worker processes died again and again, and no work was finished."""
 

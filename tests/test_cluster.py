@@ -44,7 +44,7 @@ def test_no_secret_is_in_the_file_and_nothing_is_copied_from_the_launcher(
     assert not config["file_mounts"]
     assert not re.search(r"AKIA|AGE-SECRET-KEY|(KEY|TOKEN|SECRET)=[^$/]", CLUSTER.read_text())
     start = [*config["head_start_ray_commands"], *config["worker_start_ray_commands"]]
-    assert all(command.startswith(". ~/.dosimeter.sh") for command in start)
+    assert all(command.startswith((". ~/.dosimeter.sh", "nohup /opt/")) for command in start)
     assert "/opt/dosimeter/deploy/aws-secrets.sh" in "\n".join(config["setup_commands"])
     for kind in config["available_node_types"].values():
         assert kind["node_config"]["IamInstanceProfile"]["Name"]

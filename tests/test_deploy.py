@@ -21,11 +21,13 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.sweep.outbox import OUTBOX
 from registry.ledger.chain import Ledger
 from registry.stores import open_store
 from study.steps import pipeline
 from study.workspace.address import store_address
 from study.workspace.study import Study
+from tests.hosts import why_not
 from tests.progress import Stall
 from tests.study.conftest import make_study
 
@@ -93,7 +95,7 @@ def test_no_deployment_holds_a_file_of_a_study() -> None:
         assert not [each for each in pod["spec"]["volumes"] if "configMap" in each], name
     routine, place, *_ = read("kuberay-rayjob.yaml")["spec"]["entrypoint"].split()
     wave = pods()["cron"]["spec"]["containers"][0]
-    for command, address in (routine, place), (wave["command"][0], wave["args"][0]):
+    for command, address in (routine, place), (wave["command"][-1], wave["args"][0]):
         assert command == "/opt/dosimeter/deploy/wave.sh"
         assert store_address(address) == address
         assert open_store(address).uri == address
@@ -132,6 +134,56 @@ def test_a_pod_has_its_engine_first_and_on_a_dedicated_node(name: str) -> None:
     assert [each["key"] for each in spec["tolerations"]] == ["dosimeter"]
     privileged = [c["name"] for c in containers(pods()[name]) if c.get("securityContext")]
     assert privileged == ["docker"]
+
+
+@pytest.mark.parametrize("name", ["worker", "cron"])
+def test_a_pod_drains_before_it_ends_and_its_outbox_outlives_it(name: str) -> None:
+    spec = pods()[name]["spec"]
+    (worker,) = spec["containers"]
+    (script,) = worker["lifecycle"]["preStop"]["exec"]["command"]
+    assert os.access(DEPLOY / Path(script).relative_to("/opt/dosimeter/deploy"), os.X_OK)
+    assert spec["terminationGracePeriodSeconds"] == 120, "what AWS leaves a spot instance"
+    (outbox,) = (each["value"] for each in worker["env"] if each["name"] == OUTBOX)
+    (volume,) = (each["name"] for each in worker["volumeMounts"] if each["mountPath"] == outbox)
+    assert {"name": volume, "hostPath": {"path": outbox, "type": "DirectoryOrCreate"}} in (
+        spec["volumes"]
+    )
+
+
+METADATA = """
+from http.server import HTTPServer, SimpleHTTPRequestHandler as Handler
+Handler.do_PUT = Handler.do_GET
+HTTPServer(('127.0.0.1', 8000), Handler).serve_forever()
+"""
+WORKER = """
+import pathlib, signal, time
+def drain(*_):
+    time.sleep(1)
+    pathlib.Path("drained").touch()
+    raise SystemExit
+signal.signal(signal.SIGTERM, drain)
+pathlib.Path("started").touch()
+signal.pause()
+"""
+
+
+@pytest.mark.skipif(bool(why_not()), reason="needs namespaces of processes and networks")
+def test_a_spot_notice_drains_the_workers_of_its_host(tmp_path: Path) -> None:
+    """The scripts, in a host of their own: they are to reach no worker of another test."""
+    (tmp_path / "harness/sweep").mkdir(parents=True)
+    (tmp_path / "harness/sweep/worker_process.py").write_text(WORKER)
+    for part in ("api/token", "meta-data/spot/instance-action"):
+        (tmp_path / "latest" / part).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "latest" / part).write_text("{}")
+    script = tmp_path / "script"  # a file, so that no command line looks like a worker's
+    script.write_text(f"""
+    ip link set lo up; PYTHONPATH=. python3 -m harness.sweep.worker_process 3 &
+    python3 -c "{METADATA}" & until [ -e started ]; do sleep 0.1; done
+    METADATA=http://127.0.0.1:8000 {DEPLOY}/spot-notice.sh && [ -e drained ]
+    """)
+    own = ("unshare", "-n", "-m", "-p", "-f", "--mount-proc", "--kill-child")
+    done = subprocess.run([*own, "bash", script], cwd=tmp_path, timeout=60)
+    assert done.returncode == 0
 
 
 def test_the_workflow_names_secrets_and_holds_none() -> None:

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from harness.errors import HarnessError, WorkerKilled, WorkersLost
+from harness.errors import HarnessError, WorkerDrained, WorkerKilled, WorkersLost
 from harness.sweep.coordinator import Coordinator, SweepOptions
 from harness.sweep.leases import Progress
 from harness.sweep.workbench import RunContext
@@ -112,6 +112,9 @@ class LocalCrew:
                 finally:
                     with self._linking:
                         (self._links or {}).pop(worker, None)
+        except WorkerDrained:  # as this machine is, so that another would not last
+            self.ask("release", worker, False)
+            self._ended.put(Ended(worker))
         except BaseException as error:  # the driver decides
             self._ended.put(Ended(worker, error))
         else:

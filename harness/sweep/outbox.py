@@ -37,6 +37,10 @@ _SILENT_SECONDS = 30.0  # after which a request without an answer is reported
 _QUIET_SECONDS = 2.0  # for which a fault is not reported
 _LAST_SECONDS = 600.0  # in which a stopped process stores what it could not put there
 
+OUTBOX = (
+    "DOSIMETER_OUTBOX"  # variable: the folder that the outbox lies in, else that of temporary files
+)
+
 T = TypeVar("T")
 
 
@@ -65,7 +69,8 @@ class OutboxFolder:
     process that is to store it; the kernel unlocks those of a process that dies."""
 
     def __init__(self, uri: str, folder: str | None = None) -> None:
-        self.path = Path(folder or tempfile.gettempdir(), f".dosimeter-{os.getuid()}.outbox")
+        folder = folder or os.environ.get(OUTBOX) or tempfile.gettempdir()
+        self.path = Path(folder, f".dosimeter-{os.getuid()}.outbox")
         self._prefix = digest_bytes(uri.encode()).removeprefix("sha256:")[:16] + "-"
         if self.path.is_symlink() or self.path.exists():
             self._check()

@@ -158,7 +158,7 @@ class Purchases:
         """Allow all, until the first renewal: without a coordinator there is none."""
         self._lock = threading.Lock()
         self._until = math.inf
-        self._stopped = False
+        self._stopped = self._draining = False
         self._calls: defaultdict[str, ModelCalls] = defaultdict(ModelCalls)
 
     def renew(self, asked: float, limits: Mapping[str, CallLimit] | None = None) -> None:
@@ -173,15 +173,20 @@ class Purchases:
                 self._calls[name].set_limit((limits or {})[name], time.monotonic())
             self._wake()
 
-    def stop(self) -> None:
-        """Allow none any more."""
+    def stop(self, draining: bool = False) -> None:
+        """Allow none any more. Of a process that is ``draining``, what was bought is stored first,
+        however long its store is away."""
         with self._lock:
-            self._stopped = True
+            self._stopped, self._draining = True, draining
             self._wake()
 
     def stopped(self) -> bool:
         """Return True if none is allowed any more."""
         return self._stopped
+
+    def ended(self) -> bool:
+        """Return True if what was bought need not be stored by this process either."""
+        return self._stopped and not self._draining
 
     def admit(self, model: str, may_wait: bool = True) -> None:
         """Wait until a request to a model may be sent. Raises WorkStopped if none may be any more,

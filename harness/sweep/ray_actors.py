@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 from ray.util.metrics import Counter, Gauge
 
-from harness.errors import CoordinatorLost, WorkerKilled
+from harness.errors import CoordinatorLost, WorkerDrained, WorkerKilled
 from harness.sweep.coordinator import Coordinator, SweepOptions
 from harness.sweep.drive import Ended
 from harness.sweep.metrics import MetricRecorder
@@ -80,6 +80,7 @@ class RayCrew:
             max_concurrency=1, resources={HEAD: 0.001} if HEAD in ray.cluster_resources() else None
         ).remote(options, _measure)
         self._at_work: dict[Any, tuple[str, Any]] = {}  # call → name, actor
+        self._drained: list[Any] = []  # actors that are kept: no other is placed on their nodes
         self._head = ClusterHead()
 
     def ask(self, method: str, *arguments: Any) -> Any:
@@ -105,7 +106,7 @@ class RayCrew:
         Raises CoordinatorLost if the cluster's head is lost."""
         self._head.check()
         done, _ = ray.wait(list(self._at_work), timeout=seconds)
-        return [self._end(call, self._at_work.pop(call)[0]) for call in done]
+        return [self._end(call, *self._at_work.pop(call)) for call in done]
 
     def dismiss(self) -> None:
         """End the actors of all workers."""
@@ -121,11 +122,14 @@ class RayCrew:
         finally:
             ray.kill(self._coordinator)
 
-    def _end(self, call: Any, worker: str) -> Ended:
+    def _end(self, call: Any, worker: str, actor: Any) -> Ended:
         try:
             ray.get(call)
         except RayTaskError as error:
-            return Ended(worker, _cause(error))
+            cause = _cause(error)
+            if drained := isinstance(cause, WorkerDrained):
+                self._drained.append(actor)
+            return Ended(worker, cause, lost=drained)
         except OutOfMemoryError as error:
             return Ended(worker, WorkerKilled(str(error)))
         except RayActorError as error:

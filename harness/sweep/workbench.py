@@ -189,7 +189,7 @@ class Workbench:
         with _naming_host():
             return cls(
                 context=context,
-                store=OutboxStore(open_store(context.store), purchases.stopped),
+                store=OutboxStore(open_store(context.store), purchases.ended),
                 models=_open_models(context),
                 sandboxes=open_sandboxes(context),
                 purchases=purchases,

@@ -3,7 +3,8 @@
 When a driver dies, Ray ends its actors at once, and with them would go every reply that is under
 way and paid for. So the cells run in a process of their own, connected to driver or actor. When the
 connection breaks, the process buys nothing more, stores the replies that still come, and exits.
-Meanwhile its claim stands: the next sweep waits for those cells and finds them done.
+Meanwhile its claim stands: the next sweep waits for those cells and finds them done. SIGTERM and
+SIGINT drain the process: it does the same, in touch with the driver, and empties its outbox.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import os
 import random
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +27,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from harness.episode import Cell
-from harness.errors import HarnessError, WorkerKilled, WorkStopped
+from harness.errors import HarnessError, WorkerDrained, WorkerKilled, WorkStopped
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.outbox import StorePause
@@ -65,6 +67,8 @@ class LeaseClient:
     """The coordinator's lease book, through the connection to driver or actor. Its methods raise
     ConnectionLost when that is broken, and call ``waiting`` now and then while no answer comes."""
 
+    drained = False  # once the process was asked to end
+
     def __init__(self, link: Connection) -> None:
         self._link = link
         self.waiting: Callable[[], None] = lambda: None
@@ -89,6 +93,10 @@ class LeaseClient:
         limits: Mapping[str, CallLimit] | None
         renewal, limits = self._ask("hear", holding, pause, calls)
         return renewal, limits
+
+    def drain(self, *_: object) -> None:
+        """Handle a signal, which may come at any moment: no lock is taken here."""
+        self.drained = True
 
     def attend(self) -> None:
         """Check that the connection stands."""
@@ -193,6 +201,8 @@ def pull(
         try:
             while pending or held or not over:
                 leases.attend()
+                if leases.drained:
+                    bench.purchases.stop(draining=True)
                 before, pause = pause, bench.pause()
                 if pause is None and claims.unavailable:
                     pause = StorePause(socket.gethostname(), claims.unavailable)
@@ -355,12 +365,18 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     begin_process()
     link = Connection(int(sys.argv[1]))
+    leases = LeaseClient(link)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leases.drain)
     with suppress(*ConnectionLost):
         context: RunContext
         name: str
         context, name = link.recv()
         try:
-            link.send(("finished", _work(LeaseClient(link), context, name)))
+            finished = _work(leases, context, name)
+            if leases.drained:
+                raise WorkerDrained(f"worker {name} on {socket.gethostname()} was asked to end")
+            link.send(("finished", finished))
         except ConnectionLost:
             raise
         except Exception as error:

@@ -170,6 +170,8 @@ def _why_open(progress: Progress, wave: int) -> str:
             f"still owed are {owed}: the key was refused. Put a valid one into the variable that "
             "the table names and run this again; no request is paid for twice."
         )
+    if not progress.done:
+        return "its workers were asked to end. Finished work is kept; run this again to continue."
     return (
         f"{_episodes(progress.exhausted)} failed on every attempt. Run this again to retry, or "
         "add --close-missing to record them as missing."

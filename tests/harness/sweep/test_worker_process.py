@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness.episode import Cell, Mode
-from harness.errors import HarnessError, WorkerKilled
+from harness.errors import HarnessError, WorkerDrained, WorkerKilled
 from harness.model import Reply
 from harness.spending.purchases import PAID_CALL_CODEC
 from harness.storage import ATTEMPTS, EPISODE_CODEC, RESPONSES, RESULTS, is_reply, result_key
@@ -266,6 +267,41 @@ def worker_processes(tmpdir: Path) -> list[int]:
             if f"TMPDIR={tmpdir}\0".encode() in (process / "environ").read_bytes():
                 pids.append(int(process.name))
     return pids
+
+
+_PR_SET_CHILD_SUBREAPER = 36  # of Linux: orphans below become children
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_the_process_and_its_outbox(
+    tmp_path: Path, small_disk: Path, number: signal.Signals
+) -> None:
+    """Of three owed cells, two are leased, and the store goes read-only before their replies."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    away, pauses = threading.Event(), list[StorePause | None]()
+
+    def late(request: Json) -> Answer:
+        assert away.wait(120)
+        return completion(ANSWER)
+
+    with serve(always=late) as served, ThreadPoolExecutor(1) as pool:
+        store, cells = small_disk / "store", cells_of(served.url, AT_ONCE + 1)
+        first = pool.submit(pull_all, served, store, cells, pauses)
+        wait_until(lambda: len(served.requests) == AT_ONCE)
+        (pid,) = worker_processes(tmp_path)
+        remount(small_disk, "ro")
+        os.kill(pid, number)
+        away.set()
+        wait_until(lambda: any(pauses))
+        assert not first.done(), "it waits for the store"
+        remount(small_disk, "rw")
+        kind, error = first.result()
+        assert (kind, type(error)) == ("raised", WorkerDrained)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert len(kept(store)) == AT_ONCE
+        assert outbox_files(tmp_path) == []
+        assert pull_all(served, store, cells) == ("finished", AT_ONCE + 1)
+        assert len(served.requests) == AT_ONCE + 1, "none is bought twice"
 
 
 def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(

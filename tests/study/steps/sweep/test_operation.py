@@ -49,6 +49,7 @@ sandbox: {{kind: local}}
 sweep: {{parallel: 4}}
 """
 CELLS = 16
+OPTIONS = ("--allow-dirty", "--allow-unknown-price")
 REQUEST = SweepRequest(0, allow_dirty=True, allow_unknown_price=True)
 
 
@@ -140,6 +141,24 @@ def test_a_killed_worker_process_is_a_failure_of_its_episodes(
     failures = {each.model: each.failures for each in outcome.progress.models if each.failures}
     assert failures == {"slow": (FailedAttempts("worker:killed", attempts=4, cells=4),)}
     assert outcome.progress.lost == len(served.requests) - CELLS == 4
+
+
+def test_a_drained_worker_leaves_the_rest_to_another(tmp_path: Path, place: str | None) -> None:
+    """Here the sweep ends, as its machine does; a cluster has other nodes."""
+    with operated(tmp_path / "study") as (study, gate, served):
+        sweep = Swept(study, place)
+        until(lambda: len(served.requests) == 4)
+        (pid,) = worker_processes(MARK)
+        os.kill(pid, signal.SIGTERM)
+        gate.open.set()
+        outcome = sweep.end()
+        if place is None:
+            assert (outcome.closed, len(served.requests)) == (None, 4), "it leases nothing more"
+            again = call("sweep", "--wave", "0", *OPTIONS, study=study)
+            assert again.exit_code == 0, again.output
+        else:
+            assert (outcome.closed.finished, outcome.progress.lost) == (CELLS, 0)
+        assert len(served.requests) == CELLS, "none is bought twice"
 
 
 @pytest.mark.slow
