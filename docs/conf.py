@@ -26,6 +26,8 @@ smartquotes = False  # it would turn --option into –option
 
 html_theme = "furo"
 html_title = "dosimeter"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_copy_source = False
 html_show_sourcelink = False
 

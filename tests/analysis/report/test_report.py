@@ -31,8 +31,7 @@ _MODEL = {
         "interval": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
         "p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
         "p_adjusted": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-        "n_public": {"type": "integer"},
-        "n_private": {"type": "integer"},
+        **{key: {"type": "integer"} for key in ("n_public", "n_private")},
     },
 }  # fmt: skip
 SCHEMA = {

@@ -236,6 +236,7 @@ def test_the_page_opens_with_headline_plot_table_and_controls_and_folds_the_rest
     folded = [held["aria-labelledby"] for tag, held in tags if held.get("class") == "part"]
     assert {"words", "strata", "episodes", "missing", "plan", "limits"} <= set(folded)
     assert not any(tag == "details" and "open" in held for tag, held in tags)
+    assert "details::details-content { content-vis" in html.split("@media print")[-1]
 
 
 def test_gaps_by_stratum_average_to_the_gap_of_the_verdict(report, files):
