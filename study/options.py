@@ -60,15 +60,21 @@ def _study_option(
     )
     @functools.wraps(command)
     def with_study(place: str, **options: Any) -> None:
-        if writes and store_address(place) is not None:
-            name = click.get_current_context().command_path
-            raise StudyError(
-                f"`{name}` needs the study's folder, and {place} is the address of a store: "
-                "give the folder that holds study.yaml"
-            )
+        if writes:
+            refuse_address(place)
         command(study=open_study(place), **options)
 
     return with_study
+
+
+def refuse_address(place: str) -> None:
+    """Raise StudyError if the place is the address of a store, for a command that needs files."""
+    if store_address(place) is not None:
+        name = click.get_current_context().command_path
+        raise StudyError(
+            f"`{name}` needs the study's folder, and {place} is the address of a store: "
+            "give the folder that holds study.yaml"
+        )
 
 
 def models_option(of: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -250,7 +250,7 @@ class Budget:
 
     def _estimate(self, model: str, bound: Decimal | None) -> Decimal | None:
         priced = self.models[model]
-        if priced.price is None:
+        if priced.price is None or not priced.price.highest(1, 1):
             return _ZERO
         highest = priced.bound if bound is None else bound
         if self.limits.reserve == BOUND or model not in self._highest:

@@ -138,6 +138,8 @@ def _csv_rows(path: Path, data: bytes) -> Sequence[Mapping[str, Any]]:
     lines = csv.reader(io.StringIO(_text(path, data), newline=""), strict=True)
     try:
         names = next(lines, [])
+        if len(names) == 1 and (sign := re.search(r"[;\t|]", names[0])):
+            raise StudyError(f"{path}:1: is separated by {sign[0]!r}: write it with commas")
         if len({*names}) < len(names) or not all(name.strip() for name in names):
             raise StudyError(f"{path}:1: a column has no name, or two have the same")
         rows = []

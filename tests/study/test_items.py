@@ -177,6 +177,9 @@ def test_the_files_of_a_folder_are_one_pool_with_the_same_columns(tmp_path: Path
     (tmp_path / "c.csv").write_text("question,answer\n3 + 3?,6\n")
     with pytest.raises(StudyError, match=r"c\.csv: other columns .*: answer, key"):
         read_rows(tmp_path)
+    (tmp_path / "c.csv").write_text("question;answer\n3 + 3?;6\n")
+    with pytest.raises(StudyError, match=r"c\.csv:1: is separated by ';': write it with commas"):
+        read_rows(tmp_path)
 
 
 def test_an_input_file_that_no_release_may_hold_is_refused_with_its_row(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from study.options import PATH, json_option
+from study.options import json_option, refuse_address
 from study.printing import print_json, progress_watch
 from study.protocol.protocol import FILE_NAME
 from study.protocol.schema import study_schema
@@ -17,12 +17,15 @@ from study.steps.lint.lint import lint_study
 
 
 @click.command()
-@click.argument("path", default=".", type=PATH, metavar="[FILE|DIR]")
+@click.argument("path", required=False, metavar="[FILE|DIR]")
+@click.option(
+    "--study", "folder", default=".", show_default=True, metavar="PATH", help="The same as DIR."
+)
 @click.option(
     "--schema", is_flag=True, help="Print the JSON Schema of study.yaml instead, for editors."
 )
 @json_option
-def lint(path: Path, schema: bool, as_json: bool) -> None:
+def lint(path: str | None, folder: str, schema: bool, as_json: bool) -> None:
     """Check a study file, by default study.yaml here, and do nothing else.
 
     Errors come with file, line and remedy. Warnings name what later steps will need, such as an API
@@ -39,7 +42,8 @@ def lint(path: Path, schema: bool, as_json: bool) -> None:
     if schema:
         print_json(study_schema())
         return
-    file = path / FILE_NAME if path.is_dir() else path
+    refuse_address(place := path or folder)
+    file = Path(place, FILE_NAME) if Path(place).is_dir() else Path(place)
     with progress_watch("checking") as watch:
         findings = lint_study(file, os.environ, watch)
     if as_json:

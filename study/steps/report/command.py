@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from analysis.report.report import report_json
+from study.errors import StudyError
 from study.options import folder_option, json_option
 from study.printing import print_json, print_line, print_records, progress_watch, styled
 from study.steps import pipeline
+from study.steps.sweep.history import begun_waves, unclosed_waves
 
 if TYPE_CHECKING:
     from study.workspace.study import Study
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 @click.command()
 @folder_option
 @click.option(
+    "--wave",
     "--through",
+    "through",
+    metavar="N",
     show_default="the newest that is closed",
     type=click.IntRange(0),
     help="The last wave to look at.",
@@ -30,16 +36,37 @@ def report(study: Study, through: int | None, as_json: bool) -> None:
     """Run the registered test on the waves that are closed, and write the report.
 
     It is a folder: report.html, report.md, report.json, tables/ and figures/. Nothing that
-    follows from a private seed goes into it.
+    follows from a private seed goes into it. While a wave is begun and not closed, it asks before
+    it records a report without that wave; --wave N states the last wave and asks nothing.
 
     \b
     Examples:
       dosimeter report
+      dosimeter report --wave 1
       dosimeter report --json | jq '.models[] | {model, verdict, p_adjusted}'
     """
+    if through is None:
+        _ask_without(study)
     with progress_watch("reporting") as watch:
         made, path = pipeline.report(study, through, watch)
     print_verdicts(report_json(made), path, as_json)
+
+
+def _ask_without(study: Study) -> None:
+    """Ask before a report leaves out waves that are begun and not closed, since the ledger records
+    it. Raises StudyError unless the answer is yes."""
+    entries = study.ledger.entries()
+    closed = [wave.wave for wave in begun_waves(entries) if wave.closed]
+    if not closed or not (unclosed := unclosed_waves(entries)):
+        return
+    which = ", ".join(f"wave {wave}" for wave in unclosed)
+    with suppress(click.Abort):  # no answer
+        if click.confirm(f"Not closed: {which}. Record a report without it?", err=True):
+            return
+    raise StudyError(
+        f"{which}: begun and not closed; finish it with `dosimeter sweep --wave {unclosed[0]}`, or "
+        f"leave it out with `dosimeter report --wave {max(closed)}`"
+    )
 
 
 _VERDICT_STYLES = {

@@ -273,7 +273,7 @@ def _closed_waves(study: StudySnapshot, through: int | None) -> list[WaveSnapsho
     earlier one must have been begun."""
     planned = len(study.protocol.waves)
     if through is not None and through >= planned:
-        raise StudyError(f"--through {through}: study.yaml plans waves 0 to {planned - 1}")
+        raise StudyError(f"wave {through}: study.yaml plans waves 0 to {planned - 1}")
     wanted = range(planned if through is None else through + 1)
     closed = [wave for wave in study.closed_waves if wave.number in wanted]
     missing = [wave for wave in wanted if wave not in {wave.number for wave in closed}]

@@ -161,7 +161,7 @@ def _wait_words(model: ModelProgress) -> str:
         case "pause" if model.running == 0:
             return f"pauses for {duration_words(model.seconds)}"
         case "budget":
-            return "waits: the budget pays for no more at once"
+            return "waits: the budget covers no further request now"
         case "stopped":
             return "is stopped: its key is refused"
     return ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.files import write_whole
+from study.errors import StudyError
 from study.options import PATH, json_option, study_option
 from study.printing import Exit, print_json, print_line, print_note, progress_watch, stdout
 from study.steps import pipeline
@@ -96,6 +97,8 @@ def verify(
     request = VerifyRequest(**asked, processes=os.cpu_count() or 1)
     with progress_watch("verifying") as watch:
         verification = pipeline.verify(study, request, watch)
+    if verification.holds and not study.ledger.entries():
+        raise StudyError(f"{study.store.uri}: nothing is recorded: run `dosimeter register` first")
     print_verification(verification, as_json)
     if not verification.holds:
         sys.exit(Exit.BROKEN)

@@ -83,6 +83,12 @@ def test_without_a_bound_one_goes_ahead_alone() -> None:
     assert len(kept.lease("w", 9, 2.0)) == 4, "each at twice the dearest seen, out of nine left"
 
 
+def test_a_model_at_no_cost_waits_for_no_budget() -> None:
+    nothing = replace(PRICE, **dict.fromkeys(("input", "cached_input", "cache_write", "output"), 0))
+    kept = book(9, budget(10, replace(OPEN, price=nothing)))
+    assert len(kept.lease("w", 9, 0.0)) == 9
+
+
 def test_a_failed_attempt_costs_and_is_no_measure() -> None:
     kept = book(9, budget(10, OPEN))
     (first,) = kept.lease("w", 1, 0.0)

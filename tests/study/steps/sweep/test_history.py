@@ -109,6 +109,13 @@ def test_the_same_look_is_the_same_bytes_and_a_newly_begun_wave_is_news(study: S
     begin(study, 1, 9)  # more episodes of the wave that is reported already
     assert pipeline.report(study)[1].read_bytes() == first
     begin(study, 3, 2)
+    where = ["report", "--study", str(study.folder)]
+    refused = CliRunner().invoke(main, where)  # nobody answers
+    assert refused.exit_code == 2, refused.output
+    assert "wave 1, wave 3: begun and not closed" in refused.stderr
+    assert "`dosimeter report --wave 2`" in refused.stderr
+    assert len(study.ledger.find("report")) == 1
+    assert CliRunner().invoke(main, where, input="y\n").exit_code == 0
     report, _ = pipeline.report(study)
     assert report.through_wave == 2
     assert sum("is not closed" in line for line in report.deviations) == 2
