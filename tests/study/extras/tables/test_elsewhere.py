@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -27,6 +30,7 @@ from study.workspace.setup import pinned_image
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
+from tests.harness.openai_server import completion, serve
 from tests.study.conftest import make_study, run_wave
 
 Lines = list[dict[str, Any]]
@@ -284,22 +288,25 @@ def test_the_logs_of_eee_and_harbor_are_joined(folder: Path, tmp_path: Path, lin
     assert sum(row.score or 0 for row in rows_of(copy)) == 12
 
 
-def test_the_samples_of_lm_eval_are_joined(begun: Path, tmp_path: Path) -> None:
-    """In the form that its release 0.4.13 writes of the exported task."""
+def test_lm_eval_runs_the_exported_task_and_its_samples_are_joined(
+    begun: Path, tmp_path: Path
+) -> None:
     out, folder = tmp_path / "given", Path(shutil.copytree(begun, tmp_path / "again"))
     assert export(folder, "lm-eval", out)[0] == 0
-    assert "task: dosimeter_wave_1" in (out / "task.yaml").read_text("utf-8")
-    samples = [
-        {"doc_id": n, "doc": row, "target": "", "arguments": {}, "filter": "none", "doc_hash": "h"}
-        | {"resps": [[answer_to(begun, row["prompt"])]], "metrics": ["bypass"], "bypass": None}
-        for n, row in enumerate(rows_in(out))
-    ]
-    (place := tmp_path / "logs" / "org__x").mkdir(parents=True)
-    write_log(place / "samples_dosimeter_wave_1_2026-11-01.jsonl", samples)
-    write_log(place / "results_2026-11-01.json", [{"model_name": "x", "lm_eval_version": "0.4.13"}])
-    code, shown, error = take(folder, "lm-eval", f"nova={tmp_path / 'logs'}")
+    with serve(
+        always=lambda asked: completion(answer_to(begun, asked["messages"][-1]["content"]))
+    ) as served:
+        asking = f"model=nova,base_url={served.url}/chat/completions,num_concurrent=4"
+        words = ["--model", "local-chat-completions", "--model_args", asking, "--log_samples"]
+        words += ["--tasks", "dosimeter_wave_1", "--include_path", ".", "--apply_chat_template"]
+        run = [sys.executable, "-m", "lm_eval", *words, "--output_path", "logs"]
+        away = {name: "1" for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")}
+        env = os.environ | away | {"HF_HOME": str(tmp_path / "hub")}
+        subprocess.run(run, cwd=out, env=env, check=True, capture_output=True)
+    code, shown, error = take(folder, "lm-eval", f"nova={out / 'logs'}")
     assert (code, error) == (0, "")
-    assert "by lm-evaluation-harness 0.4.13, not blind to what it ran, regraded" in shown
+    assert "by lm-evaluation-harness 0.4." in shown
+    assert "not blind to what it ran, regraded" in shown
     assert [row.score for row in rows_of(folder)] == [1] * 12
 
 
