@@ -12,7 +12,6 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from statistics import fmean, stdev
 from typing import Annotated, Any, Unpack
 
 import numpy as np
@@ -182,16 +181,6 @@ class Accuracy:
     parsed: Rate
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyBias:
-    """By how much more a judge adds to the share passed of models of its own family than of
-    others', each against the exact grader at the same instance; with a 95 % interval."""
-
-    difference: float
-    interval: tuple[float, float]
-    instances: int
-
-
 def measure_judge(judged: Sequence[Judged]) -> tuple[Accuracy, ...]:
     """The rates over everything, then by task, dimension and answer style."""
     rows = [_accuracy("", "", judged)]
@@ -245,20 +234,6 @@ def cohen_kappa(
     table = np.zeros((len(values), len(values)))
     np.add.at(table, ([values[a] for a, _ in both], [values[b] for _, b in both]), 1)
     return float(cohens_kappa(table, return_results=False))
-
-
-def family_bias(shifts: Iterable[tuple[str, bool, float]]) -> FamilyBias | None:
-    """The bias from (instance, whether the model is of the judge's family, judge's share passed
-    minus the exact grader's). Paired by instance; None below two instances that have both."""
-    by_instance: dict[str, Mapping[bool, list[float]]] = {}
-    for instance, same_family, shift in shifts:
-        by_instance.setdefault(instance, {True: [], False: []})[same_family].append(shift)
-    pairs = [fmean(x[True]) - fmean(x[False]) for x in by_instance.values() if x[True] and x[False]]
-    if len(pairs) < 2:
-        return None
-    mean = fmean(pairs)
-    half = t_quantile(0.975, len(pairs) - 1) * stdev(pairs) / math.sqrt(len(pairs))
-    return FamilyBias(mean, (mean - half, mean + half), len(pairs))
 
 
 LABELS = 400  # criteria labelled by hand that a correction asks for

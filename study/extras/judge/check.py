@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from analysis.judge.error_rates import (
-    FamilyBias,
-    Judged,
-    cohen_kappa,
-    family_bias,
-    measure_judge,
-    measure_positions,
-)
+from analysis.judge.error_rates import Judged, cohen_kappa, measure_judge, measure_positions
 from analysis.stats.proportions import Rate
 from generators.grading.rubric import Verdicts
 from harness.judge.answer_sheets import Sheet, make_sheets
-from harness.judge.grade import build_judge, read_grade
+from harness.judge.grade import build_judge
 from harness.judge.judge import Judge, Submission, judge_criteria, judging_bound
 from harness.spending.purchases import CallKind, ReplyStore
 from registry.canonical import digest_value
 from registry.files import write_whole
 from registry.ledger.records import JudgePin, record_body, record_digest
-from study.errors import StudyError, WorkOwedError
+from study.errors import WorkOwedError
 from study.extras.judge.records import judge_pin, record_checked
 from study.protocol.protocol import relatives_of
 from study.steps.sweep.spending import (
@@ -41,7 +32,6 @@ from study.steps.sweep.spending import (
     sum_calls,
 )
 from study.workspace.setup import Watch
-from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
 FOLDER = "judges"  # of the study's folder; a file a judge
@@ -81,8 +71,8 @@ def check_judge(
         verdicts, failed = _grade_sheets(judge, caller, (*sheets, *backwards), watch)
         measured = _measured(pin, sheets, backwards, verdicts)
         record_checked(study, pin, measured, now)
-    compared = _compared(study, name, sheets, verdicts)
-    body = {**measured, **compared, "failed_tries": failed}
+    relatives = list(relatives_of(study.protocol, name))
+    body = {**measured, "same_family": relatives, "failed_tries": failed}
     path = study.folder / FOLDER / f"{pin.name}.json"
     path.parent.mkdir(exist_ok=True)
     write_whole(path, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
@@ -184,21 +174,6 @@ def _sheets_digest(sheets: Sequence[Sheet]) -> str:
     return digest_value([[sheet.answer for sheet in sheets], _names(sheets)])
 
 
-def _compared(
-    study: Study, name: str, sheets: Sequence[Sheet], verdicts: Mapping[str, Verdicts]
-) -> dict[str, Any]:
-    """Return the agreement with the study's other judges, and the bias towards its own family: the
-    latter rests on episodes of the study, and stays in the study's folder."""
-    decided = [verdict for sheet in sheets for verdict in verdicts[sheet.id]]
-    by_judge = _others(study, name, _sheets_digest(sheets))
-    bias = _bias(study, name)
-    return {
-        "others": {other: cohen_kappa(decided, theirs) for other, theirs in by_judge.items()},
-        "same_family": list(relatives_of(study.protocol, name)),
-        "family_bias": None if bias is None else asdict(bias),
-    }
-
-
 def _judged(sheet: Sheet, verdicts: Verdicts) -> list[Judged]:
     name = sheet.id.removesuffix(_REVERSED)  # the same answer: what is right of both goes together
     return [
@@ -214,49 +189,3 @@ def _rate(rate: Rate) -> dict[str, Any]:
         "criteria": rate.answers,
         "sheets": rate.instances,
     }
-
-
-def _others(study: Study, name: str, sheets: str) -> dict[str, list[bool | None]]:
-    """Return the verdicts of the study's other judges on sheets with this digest, by name."""
-    by_judge = {}
-    for pin in study.protocol.judges:
-        path = study.folder / FOLDER / f"{pin.name}.json"
-        if pin.name == name or not path.is_file():
-            continue
-        try:
-            body = json.loads(path.read_text(encoding="utf-8"))
-            if (body["digest"], body["sheets"]) == (record_digest(pin), sheets):
-                by_judge[pin.name] = [row["verdict"] for row in body["verdicts"]]
-        except (ValueError, KeyError, TypeError):
-            raise StudyError(
-                f"{path}: not the result of a judge check; run `dosimeter judge check {pin.name}`"
-            ) from None
-    return by_judge
-
-
-def _bias(study: Study, name: str) -> FamilyBias | None:
-    """Return a judge's bias towards its own family on the episodes that it has graded; None if
-    families are not given, or too little is graded."""
-    families = dict(study.protocol.families)
-    if name not in families:
-        return None
-    digest, keys = record_digest(judge_pin(study, name)), study.keys()
-
-    def shifts_by_instance() -> Iterator[tuple[str, bool, float]]:
-        waves = take_snapshot(study).waves.values()
-        for result in chain.from_iterable(wave.results.values() for wave in waves):
-            if result.model not in families:
-                continue
-            grade = read_grade(study.store, digest, result.episode, keys)
-            if grade is None:
-                continue
-            # Excess of the judge's met marks over the truth, among facts decided by both.
-            shifts = [
-                verdict - truth
-                for verdict, truth in zip(grade.facts, result.grade.facts, strict=True)
-                if verdict is not None and truth is not None
-            ]
-            if shifts:
-                yield result.instance, families[result.model] == families[name], fmean(shifts)
-
-    return family_bias(shifts_by_instance())

@@ -145,21 +145,13 @@ def _print_check(body: dict[str, Any], path: Path) -> None:
         for group in body["accuracy"]
     ]
     print_records(rows, title=f"Judge {body['judge']['name']}: {body['criteria']} criteria")
-    agreement = [("the exact grader", body["kappa"]), *body["others"].items()]
-    for other, kappa in agreement:
-        click.echo(f"Cohen's kappa with {other}: {'unknown' if kappa is None else f'{kappa:.3f}'}")
+    kappa = body["kappa"]
+    click.echo(f"Cohen's kappa with the truth: {'unknown' if kappa is None else f'{kappa:.3f}'}")
     if body["failed_tries"]:
         click.echo(f"requests that failed: {count_failures(tuple(body['failed_tries'].items()))}")
     if body["same_family"]:
         click.echo(
             f"of the same family as {', '.join(body['same_family'])}: a judge may favour its own"
-        )
-    if body["family_bias"] is not None:
-        bias = body["family_bias"]
-        low, high = bias["interval"]
-        click.echo(
-            f"bias to its own family: {100 * bias['difference']:+.1f} points "
-            f"({100 * low:+.1f}…{100 * high:+.1f}), {bias['instances']} instances"
         )
     click.echo(f"wrote {path}")
 

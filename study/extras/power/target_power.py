@@ -4,14 +4,13 @@ the changes that would raise it to 80 %."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
-from analysis.power.power import PowerDesign, chance_cleared, formula_power, formula_seeds, power_at
+from analysis.power.power import PowerDesign, chance_cleared, formula_power, power_at
 from analysis.power.variance_components import SimulationSize, rate_error
 from study.extras.power.planning import registered_design
-from study.protocol.draw_checks import LEAST_CONTROL_RUNS, tested_models
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
 
@@ -62,57 +61,9 @@ def describe_chances(protocol: Protocol) -> str:
     return f"{words}, and {clearing}"
 
 
-def find_remedies(protocol: Protocol, watch: Watch) -> Iterator[str]:
-    """Yield the changes that raise the power to 80 %, each alone, with the power that they give."""
-    design = registered_design(protocol, protocol.plan.target_gap)
-    searches = (_more_seeds, _more_control_runs, _fewer_looks)
-    for number, search in enumerate(searches):
-        watch("simulating what would mend it", number, len(searches))
-        if remedy := search(design, protocol):
-            yield remedy
-    watch("simulating what would mend it", len(searches), len(searches))
-
-
 def points(gap: float) -> str:
     """Return a gap in words."""
     return f"{100 * gap:g} points"
-
-
-def _more_seeds(design: PowerDesign, protocol: Protocol) -> str:
-    """Return the instances that are enough: simulated, or by formula if there are too many."""
-    seeds = formula_seeds(design, LEAST_POWER)
-    for _ in range(_TRIES):
-        larger = replace(design, plan=replace(design.plan, seeds_per_arm=seeds))
-        if _instances(larger) * _MANY > _SCORES:
-            return f"about {seeds} instances an arm and stratum (by formula)"
-        if (found := _simulate(larger)).suffices:
-            return f"`seeds_per_arm: {seeds}` ({found})"
-        seeds = math.ceil(_STEP * seeds) + 1
-    return ""
-
-
-def _more_control_runs(design: PowerDesign, protocol: Protocol) -> str:
-    """Return the eight control runs that a plan needs, if they alone are enough."""
-    models, runs = design.setting.control_models, design.setting.control_runs
-    if not models or models * runs >= LEAST_CONTROL_RUNS:
-        return ""
-    more = replace(design.setting, control_runs=math.ceil(LEAST_CONTROL_RUNS / models))
-    found = _simulate(replace(design, setting=more))
-    return f"{LEAST_CONTROL_RUNS} control runs an instance ({found})" if found.suffices else ""
-
-
-def _fewer_looks(design: PowerDesign, protocol: Protocol) -> str:
-    """Return the most looks that are enough, if the planned waves leave a choice."""
-    planned = max(1, sum(1 for models in tested_models(protocol)[1:] if models))
-    for looks in range(design.plan.looks - 1, planned - 1, -1):
-        fewer = replace(
-            design,
-            plan=replace(design.plan, looks=looks),
-            setting=replace(design.setting, onset=min(design.setting.onset, looks)),
-        )
-        if formula_power(fewer) >= LEAST_POWER and (found := _simulate(fewer)).suffices:
-            return f"`looks: {looks}` ({found})"
-    return ""
 
 
 @cache
@@ -142,19 +93,16 @@ def _instances(design: PowerDesign) -> int:
     return 2 * sum(design.plan.sizes)
 
 
-def shortfalls(protocol: Protocol, watch: Watch, remedies: bool) -> Faults:
-    """Yield the lack of power of a plan below 80 %, with its place; with simulated remedies if they
-    are asked for."""
+def shortfalls(protocol: Protocol, watch: Watch) -> Faults:
+    """Yield the lack of power of a plan below 80 %, with its place."""
     watch("simulating the plan", 0, 1)
     found = find_power(protocol)
     watch("simulating the plan", 1, 1)
     if found.suffices:
         return
     target = points(protocol.plan.target_gap)
-    mended = ", or ".join(find_remedies(protocol, watch)) if remedies else ""
-    would = f": enough would be {mended}" if mended else ""
     yield (
         ("seeds_per_arm",),
         f"{target} in one model would be found with probability {found}, and {LEAST_POWER:.2f} is "
-        f"needed{would}",
+        "needed: `dosimeter power` shows how many instances are enough",
     )

@@ -38,6 +38,10 @@ from study.workspace.snapshot import manifest_of
 from study.workspace.study import Study
 
 BURN = "--burn"
+NO_LOGPROBS = (
+    "no log-probabilities: its server reports none of a given text, or study.yaml does not say how "
+    "(`logprobs:`)"
+)
 P = TypeVar("P")
 
 
@@ -144,17 +148,8 @@ def text_kinds(
             way, top = stated[pin.name]
             kinds[pin.name] = replace(TEXTS, ask=partial(_ask_text, way=way, top=top))
         else:
-            notes.append(f"{pin.name}: no log-probabilities: {why_no_logprobs(pin)}")
+            notes.append(f"{pin.name}: {NO_LOGPROBS}")
     return kinds, tuple(notes)
-
-
-def why_no_logprobs(pin: ModelPin) -> str:
-    """Return why a model without a text probe has none."""
-    if pin.provider == "openai":
-        return f"{FILE_NAME} does not say (`logprobs:`) how its server reports them"
-    if pin.provider == "scripted":
-        return "a built-in agent has none"
-    return "its provider reports none for a text that it is given"
 
 
 def notes_on_sent(study: Study, pins: Iterable[ModelPin]) -> tuple[str, ...]:

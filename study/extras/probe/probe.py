@@ -23,6 +23,7 @@ from registry.ledger.records import ModelPin, Probed, record_body, record_digest
 from study.errors import StudyError
 from study.extras.probe.kinds import (
     MARKERS,
+    NO_LOGPROBS,
     QUESTIONS,
     TEXTS,
     ProbeKind,
@@ -46,12 +47,10 @@ from study.steps.sweep.spending import (
 from study.workspace.setup import Watch, registration_of
 from study.workspace.study import Study
 
-UNREPORTED = {
-    NOT_REPORTED: "its server answers without log-probabilities of the text",
-    "bad_request": "its server refuses to tell log-probabilities of a text",
-    "not_found": "its server has no address for log-probabilities of a text",
-    OVERFLOW: "a text is too long for it",
-}
+# The failures of a text probe after which nothing is owed: no log-probabilities can be had.
+_UNREPORTED = frozenset(
+    f"{Boundary.PROVIDER}:{kind}" for kind in (NOT_REPORTED, "bad_request", "not_found", OVERFLOW)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +213,7 @@ class _Prober:
             done += not result.failure
             self.watch(f"probing {pin.name}, {kind.what}", done, len(probes))
         calls = sum_calls(results, self.model.paid and price is None)
+        unreported = any(name in _UNREPORTED for name, _ in calls.failures)
         mean = None
         if kind.messages and done == len(probes):
             stored = stored_probes(study, wave, pin, asked, kind)
@@ -224,7 +224,7 @@ class _Prober:
             done=done,
             mean_score=mean,
             what=kind.what,
-            note=_unreported(calls.failures) if kind.what == TEXTS.what else "",
+            note=NO_LOGPROBS if unreported and kind.what == TEXTS.what else "",
             **asdict(calls),
         )
         if asked and outcome.complete:
@@ -249,14 +249,6 @@ class _Prober:
             kind.ask(instance, content, self.model, replies, study.protocol.catalog)
 
         return caller.pay(call, self.priced.bound, ask)
-
-
-def _unreported(failures: Iterable[tuple[str, int]]) -> str:
-    """Return a note if the model turned out to report no log-probabilities: nothing is owed
-    then."""
-    failed = dict(failures)
-    reasons = [why for kind, why in UNREPORTED.items() if f"{Boundary.PROVIDER}:{kind}" in failed]
-    return f"no log-probabilities: {reasons[0]}" if reasons else ""
 
 
 def _record_probed(

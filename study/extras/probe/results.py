@@ -17,13 +17,13 @@ from analysis.probe.part import exposure_part
 from analysis.probe.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
 from analysis.report.part import Part
 from harness.probe.markers import MarkerProbe
-from harness.probe.probing import NOT_REPORTED
 from harness.storage import PROBES
 from harness.sweep.schedule import WaveInstance
 from registry.ledger.records import ModelPin, Plan
 from registry.result_row import Arm
 from study.extras.probe.kinds import (
     MARKERS,
+    NO_LOGPROBS,
     QUESTIONS,
     TEXTS,
     P,
@@ -31,10 +31,7 @@ from study.extras.probe.kinds import (
     instances_of_kind,
     instances_of_model,
     stored_probes,
-    text_kinds,
-    why_no_logprobs,
 )
-from study.extras.probe.probe import UNREPORTED, find_probed
 from study.steps.report.contributors import LookContext, LookShare
 from study.workspace.study import Study
 
@@ -147,7 +144,7 @@ def texts_of(
         test = partial(test_texts, plan, wave=wave, registration=registration)
         rows = _tested(study, groups, test)
         for pin in study.protocol.wave_models(wave):
-            notes += _text_notes(study, wave, pin, {r.measure for r in rows if r.model == pin.name})
+            notes += _text_notes(wave, pin, {r.measure for r in rows if r.model == pin.name})
         exposures += rows
     return tuple(exposures), tuple(notes)
 
@@ -189,7 +186,7 @@ def _labels(
     return stratum, np.array([arms[each.instance] is Arm.PUBLIC for each in instances])
 
 
-def _text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str]) -> list[str]:
+def _text_notes(wave: int, pin: ModelPin, measures: Collection[str]) -> list[str]:
     """Return a report's notes on a model that lacks some of the measures."""
     who = f"{pin.name}, wave {wave}"
     if "min_k_plus" in measures:
@@ -199,8 +196,4 @@ def _text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str
             f"{who}: no Min-K%++: its server reports a part of the distribution only, whose mean "
             "and deviation are others than the measure's"
         ]
-    if find_probed(study, pin, wave, TEXTS.what) is not None:
-        why = f"{UNREPORTED[NOT_REPORTED]}, or refuses to tell them"
-    else:
-        why = "not asked" if text_kinds(study, [pin])[0] else why_no_logprobs(pin)
-    return [f"{who}: no log-probabilities: {why}"]
+    return [f"{who}: {NO_LOGPROBS}, or it was not asked"]

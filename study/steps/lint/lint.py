@@ -90,7 +90,7 @@ def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list
         (("tasks",), f"{name}: {'; '.join(faults)}")
         for name, faults in unproved_tasks(protocol, watch)
     )
-    lacks = () if errors else chain(unproved, find_shortfalls(protocol, watch, remedies=False))
+    lacks = () if errors else chain(unproved, find_shortfalls(protocol, watch))
     findings = [
         Finding.of(level, fault_at(document, place, message))
         for level, place, message in (*errors, *(("warning", *need) for need in (*needs, *lacks)))
@@ -134,12 +134,11 @@ def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:
     )
 
 
-def find_shortfalls(protocol: Protocol, watch: Watch, *, remedies: bool) -> Faults:
-    """Yield what leaves the study without an answer; with the simulated remedies for a lack of
-    power if they are asked for."""
+def find_shortfalls(protocol: Protocol, watch: Watch) -> Faults:
+    """Yield what leaves the study without an answer."""
     return chain(
         design_shortfalls(protocol),
-        *(find(protocol, watch, remedies) for find in contributions("shortfalls")),
+        *(find(protocol, watch) for find in contributions("shortfalls")),
     )
 
 

@@ -30,7 +30,7 @@ def check_ready(study: Study, reason: str, watch: Watch) -> Underpowered | None:
     _check_reason("--underpowered", reason)
     for fault in _placed(study, chain(find_errors(study), draw_faults(study.protocol, today()))):
         raise StudyError(fault)
-    if not (shortfalls := tuple(find_shortfalls(study.protocol, watch, remedies=not reason))):
+    if not (shortfalls := tuple(find_shortfalls(study.protocol, watch))):
         return None
     if not reason:
         lines = "; ".join(_placed(study, shortfalls))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from registry.ledger.chain import Entry
     from registry.verify.findings import Verification
     from study.workspace.study import Study
+
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]{20,}")
+_LONGEST = 80  # characters of a fact
 
 
 @click.command()
@@ -147,55 +151,17 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
         print_line("no records yet: `dosimeter register` makes the first")
     for entry in entries:
         digest = entry.digest.removeprefix("sha256:")[:12]
-        facts = f" {entry.time}  {digest}  {entry.kind:<15}  {_about(entry.kind, entry.body)}"
+        facts = f" {entry.time}  {digest}  {entry.kind:<15}  {'; '.join(_facts(entry.body))}"
         print_line(facts, f"{entry.sequence:>4}", "bold")
 
 
-def _about(kind: str, body: Mapping[str, Any]) -> str:
-    """Return the facts of a ledger record on one line."""
-    match kind:
-        case "announcement":
-            named = body["beacon"]
-            allots = f"drand round {named['round']}" if named else "a committed secret"
-            reason = f"; again: {body['again']}" if body.get("again") else ""
-            return f"a draw, to be allotted by {allots}{reason}"
-        case "revealed":
-            which = ", ".join(map(str, body["tranches"]))
-            reason = f": {body['reason']}" if body.get("reason") else ""
-            return f"{body['count']} seeds of tranche {which}{reason}"
-        case "sealed-set":
-            return f"{body['count']} seeds, entropy: {body['entropy']}"
-        case "preregistration":
-            return f"{body['plan']['name']}, commit {body['provenance']['commit'][:12]}"
-        case "study-files":
-            return "study.yaml and the files that it names"
-        case "run-manifest":
-            return f"wave {body['wave']}: {', '.join(m['name'] for m in body['models'])}"
-        case "wave-closed":
-            return f"wave {body['wave']}: {body['finished']} of {body['owed']}"
-        case "exported":
-            to = ", ".join(body.get("recipients", ()))
-            how = f"sealed to {to}" if to else "in plain text"
-            return f"wave {body['wave']}: {body['instances']} instances for {body['form']}, {how}"
-        case "graded":
-            facts = f"wave {body['wave']} by {body['judge']['name']}: {body['graded']} episodes"
-            return facts + ("" if body["pinned"] else ", a judge chosen afterwards")
-        case "regraded":
-            again = f"by {body['judge']['name']} again at wave {body['wave']}"
-            return f"wave {body['first']} {again}: {body['graded']} episodes"
-        case "judge-checked":
-            return f"{body['judge']['name']} on {body['criteria']} criteria"
-        case "calibrated":
-            return f"{body['trials']} trials, {body['how']}"
-        case "look":
-            waves = ", ".join(f"wave {wave}: {count}" for wave, count in body["waves"])
-            return f"`{body['command']}`, {waves} episodes"
-        case "leak":
-            return f"tranche {body['tranche']} from {body['since']}: {body['reason']}"
-        case "probed":
-            put = f"{body['what']} put to {body['model']['name']}"
-            return f"wave {body['wave']}, {put}: {body['probes']}"
-        case "release":
-            return f"{body['count']} instances, {body['location']}"
-        case _:
-            return f"through wave {body['through_wave']}"
+def _facts(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the facts of a ledger record by their names, on one line and cut to a length."""
+    for name, value in body.items():
+        if isinstance(value, Mapping) and "name" not in value:
+            yield from _facts(value)
+            continue
+        values = value if isinstance(value, list | tuple) else (value,)
+        words = (str(each["name"] if isinstance(each, Mapping) else each) for each in values)
+        text = _DIGEST.sub(r"\1…", ", ".join(words))
+        yield f"{name} {text:.{_LONGEST}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.judge.error_rates import Judged, cohen_kappa, family_bias, measure_judge
+from analysis.judge.error_rates import Judged, cohen_kappa, measure_judge
 
 
 def table(yes_yes: int, yes_no: int, no_yes: int, no_no: int) -> tuple[list[bool], list[bool]]:
@@ -69,13 +69,3 @@ def test_a_verdict_that_cannot_be_read_is_right_in_no_rate() -> None:
         ("", ""), ("task", "t"), ("dimension", "SR"), ("dimension", "DH"),
         ("style", "correct"), ("style", "injected"),
     }  # fmt: skip
-
-
-def test_family_bias_is_paired_by_instance() -> None:
-    # Hard instances pull both families alike: only what is added to the own one counts.
-    shifts = [("a", True, 0.3), ("a", False, 0.1), ("b", True, -0.1), ("b", False, -0.2)]
-    bias = family_bias([*shifts, ("c", True, 0.9)])
-    assert bias is not None
-    assert (bias.difference, bias.instances) == (pytest.approx(0.15), 2)
-    assert bias.interval == pytest.approx((0.15 - 12.7062 * 0.05, 0.15 + 12.7062 * 0.05), abs=1e-4)
-    assert family_bias([("a", True, 0.3), ("a", False, 0.1)]) is None

@@ -113,8 +113,6 @@ def test_a_judge_that_obeys_its_answers_is_found_out(study: Checked, truth: Rule
     others = {group: rate for (by, group), rate in specificity.items() if by == "style"}
     assert {rate for style, rate in others.items() if style != "injected"} == {1.0, None}
     assert 0.5 < body["kappa"] < 1.0
-    # Against a judge that is right, it agrees as it does with the truth.
-    assert body["others"] == {"first": pytest.approx(body["kappa"])}
 
 
 def test_yes_to_all_has_no_skill_and_garbage_no_rates(study: Checked) -> None:
@@ -233,7 +231,6 @@ def test_a_judge_of_a_models_family_is_flagged_and_its_failures_are_counted(
     assert json.loads(check(folder, "second").stdout)["same_family"] == []
     kept = [json.loads(each.read_bytes()) for each in (folder / "store" / "checks").iterdir()]
     assert len(kept) == 2
-    assert all("family_bias" not in each and "others" not in each for each in kept)
     people = CliRunner().invoke(
         main,
         [

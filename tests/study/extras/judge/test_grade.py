@@ -318,7 +318,7 @@ def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(swept: Sw
     html = (study.folder / "reports" / "wave-0" / "report.html").read_text()
     assert "withheld: specificity 0.000" in html
     assert "freed of its errors" in html
-    assert "strict on 4" in run(study, "log").stdout
+    assert "judge strict; objects" in run(study, "log").stdout
     found = verify_study(study.store, study.identities())
     assert found.holds
     assert dict(found.counts)["checks of judges"] == 2
@@ -390,7 +390,7 @@ def test_a_judge_that_the_manifest_does_not_name_is_recorded_as_chosen_afterward
     assert any("without naming judge late" in each for each in report.deviations)
     log = run(study, "log")
     assert log.exit_code == 0, log.output
-    assert f"wave 0 by late: {EPISODES} episodes, a judge chosen afterwards" in log.stdout
+    assert f"graded {EPISODES}; judge late" in log.stdout
     assert verify_study(study.store, study.identities()).holds
     # Nobody can say afterwards that it was named.
     path = next(

@@ -29,7 +29,7 @@ from registry.ledger.records import record_body
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.verify.verify import verify_study
-from study.extras.probe.kinds import instance_of
+from study.extras.probe.kinds import NO_LOGPROBS, instance_of
 from study.extras.probe.results import exposure_of, markers_of, texts_of
 from study.main import main
 from study.steps import pipeline
@@ -337,7 +337,7 @@ def test_who_was_trained_on_the_release_finds_its_texts_likelier(probed: Probed)
     (texts,) = told["texts"]
     assert (texts["done"], texts["fresh"], texts["note"]) == (OWED, OWED, "")
     assert texts["cost_usd"] == pytest.approx(OWED * 0.011)  # of 100 tokens and one
-    assert told["notes"] == ["honest: no log-probabilities: a built-in agent has none"]
+    assert told["notes"] == [f"honest: {NO_LOGPROBS}"]
     assert "public" not in json.dumps(told)
     rows, notes = texts_at(study, 2)
     assert [(row.model, row.measure) for row in rows] == [
@@ -349,7 +349,7 @@ def test_who_was_trained_on_the_release_finds_its_texts_likelier(probed: Probed)
     assert rows[0].public == pytest.approx(-(math.log(0.8) + math.log(0.7)) / 2, abs=0.01)
     assert rows[1].public == pytest.approx(math.log(0.7))
     assert rows[1].gap == pytest.approx(math.log(0.7) - math.log(0.3))
-    assert "honest, wave 2: no log-probabilities: a built-in agent has none" in notes
+    assert f"honest, wave 2: {NO_LOGPROBS}, or it was not asked" in notes
     # Killed between a reply and what it came to, and asked again: nothing is bought twice.
     calls = {k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]}
     for key in sorted(calls)[:9]:

@@ -167,7 +167,7 @@ def test_an_export_is_on_record_whether_plain_or_sealed(folder: Path, tmp_path: 
     ]
     assert all(entry.time and entry.signer for entry in ledger.find("exported"))
     assert len(ledger.find("run-manifest")) == 2
-    assert "12 instances for jsonl, in plain text" in run("log", "--study", folder)[1]
+    assert "form jsonl; instances 12" in run("log", "--study", folder)[1]
 
 
 def test_another_wave_has_other_ids_in_another_order(

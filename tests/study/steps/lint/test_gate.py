@@ -228,16 +228,6 @@ def test_a_reason_is_words_on_one_line(tmp_path: Path, reason: str) -> None:
     assert "--underpowered: give the reason in words" in refused.stderr
 
 
-def test_a_suggested_number_of_instances_is_enough(tmp_path: Path) -> None:
-    text = changed(
-        ("seeds_per_arm: 12", "seeds_per_arm: 3"), ("target_gap: 0.4", "target_gap: 0.3")
-    )
-    refused = draw(make(tmp_path / "few", text)).stderr
-    seeds = refused.partition("`seeds_per_arm: ")[2].partition("`")[0]
-    mended = text.replace("seeds_per_arm: 3", f"seeds_per_arm: {seeds}")
-    assert draw(make(tmp_path / "enough", mended)).exit_code == 0
-
-
 def test_a_missing_key_is_warned_of_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,7 +100,7 @@ def test_a_draw_waits_for_the_round_that_it_was_announced_with(
     assert kinds(study) == ["announcement", "sealed-set"]
     assert verify_study(study.store).holds
     assert verify_study(study.store, study.identities()).holds
-    assert "drand round 1000001" in dosimeter("log", *folder).stdout
+    assert "round 1000001" in dosimeter("log", *folder).stdout
 
 
 def test_a_round_that_is_over_draws_nothing(study: Study) -> None:
@@ -227,7 +227,7 @@ def test_a_tranche_is_revealed_once_its_waves_are_closed(study: Study) -> None:
     assert dosimeter("reveal", "--tranche", "0", "--yes", *folder).exit_code == 0
     assert kinds(study).count("revealed") == 1
     assert verify_study(study.store).holds
-    assert "4 seeds of tranche 0" in dosimeter("log", *folder).stdout
+    assert "count 4; " in dosimeter("log", *folder).stdout
 
 
 def test_a_reason_or_a_declared_leak_reveals_earlier(study: Study) -> None:

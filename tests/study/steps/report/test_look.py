@@ -310,7 +310,7 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(archived:
     assert dict(found.counts)["waves graded again by judges"] == 1
     assert "open objects (no record names them yet)" not in dict(found.counts)
     log = CliRunner().invoke(main, ["log", "--study", str(held.folder)]).stdout
-    assert f"wave 0 by kind again at wave 1: {ARCHIVE} episodes" in " ".join(log.split())
+    assert f"first 0; graded {ARCHIVE}; judge kind" in " ".join(log.split())
     gone = next(held.store.list("regrades/"))
     (held.folder / "store" / gone).unlink()
     assert (gone, "missing: it was removed from the store") in verify_study(held.store).problems
