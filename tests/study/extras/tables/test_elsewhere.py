@@ -37,6 +37,23 @@ Lines = list[dict[str, Any]]
 
 TEXT = cases(__file__, "text")
 WRONG = "no idea"
+# What its command does, without the list of its own 13,000 tasks.
+LM_EVAL = """
+import sys
+from lm_eval import simple_evaluate
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.tasks import TaskManager
+tracker = EvaluationTracker(output_path="logs")
+made = simple_evaluate(
+    model="local-chat-completions", model_args=sys.argv[1], tasks=["dosimeter_wave_1"],
+    task_manager=TaskManager(include_path=".", include_defaults=False),
+    evaluation_tracker=tracker, apply_chat_template=True, log_samples=True,
+)
+samples = made.pop("samples")
+tracker.save_results_aggregated(results=made, samples=samples)
+for task, rows in samples.items():
+    tracker.save_results_samples(task_name=task, samples=rows)
+"""
 
 
 def run(*words: str | Path) -> tuple[int, str, str]:
@@ -297,10 +314,8 @@ def test_lm_eval_runs_the_exported_task_and_its_samples_are_joined(
         always=lambda asked: completion(answer_to(begun, asked["messages"][-1]["content"]))
     ) as served:
         asking = f"model=nova,base_url={served.url}/chat/completions,num_concurrent=4"
-        words = ["--model", "local-chat-completions", "--model_args", asking, "--log_samples"]
-        words += ["--tasks", "dosimeter_wave_1", "--include_path", ".", "--apply_chat_template"]
-        run = [sys.executable, "-m", "lm_eval", *words, "--output_path", "logs"]
-        away = {name: "1" for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")}
+        run = [sys.executable, "-c", LM_EVAL, asking]
+        away = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"), "1")
         env = os.environ | away | {"HF_HOME": str(tmp_path / "hub")}
         subprocess.run(run, cwd=out, env=env, check=True, capture_output=True)
     code, shown, error = take(folder, "lm-eval", f"nova={out / 'logs'}")
