@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.report.report import Report
 from registry.ledger.records import ReportIssued
 from registry.result_row import columns_of
 from study.errors import StudyError
@@ -19,8 +20,6 @@ from study.workspace.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from analysis.report.report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -24,14 +24,10 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
+from pydantic_core import ErrorDetails
 
 from harness.errors import HarnessError
-from registry.ledger.records import ModelPin
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
-    from registry.ledger.records import JudgePin
+from registry.ledger.records import JudgePin, ModelPin
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger

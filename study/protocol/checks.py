@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from generators.yaml_lines import Place, YamlDocument, fault_of_form
 from harness.models.settings import (
@@ -41,9 +41,6 @@ from study.protocol.sections import (
     TaskSection,
 )
 from study.protocol.yaml import explain_fault, fault_at
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 GRADERS = (GRADER, "lenient")  # columns that every study may have
 _FORMS = {

@@ -12,27 +12,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.report.report import Report
+from harness.sweep.leases import Progress
 from registry.errors import BrokenPromise, MissingKey
+from registry.ledger.draw_records import SealedSet, Underpowered, Unproved
+from registry.ledger.records import Preregistration, Release
 from registry.provenance import utc_now
 from study.catalogue import contributions
-from study.steps.register.draw import draw_seeds, is_drawn
+from study.steps.register.draw import DrawRequest, draw_seeds, is_drawn
 from study.steps.report.look import report_study
 from study.steps.status import read_status
-from study.steps.sweep.sweep import sweep_wave
+from study.steps.sweep.sweep import SweepOutcome, SweepRequest, sweep_wave
 from study.workspace import address
 from study.workspace.address import record_files
 from study.workspace.setup import Watch, pinned_image, register_plan, write_registration
+from study.workspace.study import Study
 
 if TYPE_CHECKING:
-    from analysis.report.report import Report
-    from harness.sweep.leases import Progress
-    from registry.ledger.draw_records import SealedSet, Underpowered, Unproved
-    from registry.ledger.records import Preregistration, Release
     from registry.verify.findings import Verification
-    from study.steps.register.draw import DrawRequest
-    from study.steps.sweep.sweep import SweepOutcome, SweepRequest
     from study.steps.verify.verify import VerifyRequest
-    from study.workspace.study import Study
 
 
 def open_study(place: str | Path) -> Study:

@@ -7,6 +7,7 @@ limit. What is too long is never handed to an SDK.
 from __future__ import annotations
 
 import re
+import ssl
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextvars import ContextVar
@@ -20,8 +21,6 @@ from harness.models.providers.bodies import Expected, Reading
 from harness.models.providers.retry import TOO_LARGE, ProviderError
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx2
 
 MOST_BYTES = 64 * 2**20  # of a body, unpacked

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis.calibrate.calibration import RecordedCalibration
 from analysis.stats.intervals import signed
 from registry.provenance import utc_now
 from study.extras.calibrate.from_scores import CalibrateRequest, calibrate_study, record_calibration
 from study.options import folder_option, json_option
 from study.printing import print_json, print_records
-
-if TYPE_CHECKING:
-    from analysis.calibrate.calibration import RecordedCalibration
-    from study.workspace.study import Study
+from study.workspace.study import Study
 
 
 @click.command()

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from registry.provenance import utc_now
 from study.extras.judge.check import RATES, check_judge
-from study.extras.judge.grade import GradeRequest, grade_study
+from study.extras.judge.grade import GradeOutcome, GradeRequest, grade_study
 from study.options import folder_option, json_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
 from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts
-
-if TYPE_CHECKING:
-    from study.extras.judge.grade import GradeOutcome
-    from study.workspace.study import Study
+from study.workspace.study import Study
 
 _VERDICTS = ("verdicts", "reversed")  # in the file of a check only
 _COUNTS = ("owed", "graded", "fresh", "criteria", "ungraded", "kappa")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,7 @@ from registry.provenance import utc_now
 from study.options import PATH, json_option, study_option
 from study.printing import print_line, print_records, print_step, progress_watch
 from study.steps.sweep.exposure_ledger import declare_leak
-
-if TYPE_CHECKING:
-    from study.workspace.study import Study
+from study.workspace.study import Study
 
 
 @click.group()

@@ -12,11 +12,11 @@ from study.options import json_option, models_option, study_option, unknown_pric
 from study.printing import exit_by, print_json, print_line, print_records
 from study.steps.sweep.command import outcome_json, print_outcome
 from study.steps.sweep.live import sweep_watch
+from study.workspace.study import Study
 
 if TYPE_CHECKING:
     from analysis.power.pilot import TurnScore
     from study.extras.pilot.pilot import PilotModel, PilotOutcome
-    from study.workspace.study import Study
 
 
 @click.command()

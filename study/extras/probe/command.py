@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from registry.provenance import utc_now
-from study.extras.probe.probe import ProbeRequest, probe_wave
+from study.extras.probe.probe import ProbedWave, ProbeOutcome, ProbeRequest, probe_wave
 from study.options import json_option, models_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
 from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts
 from study.steps.sweep.failing import Failing, print_failing
-
-if TYPE_CHECKING:
-    from study.extras.probe.probe import ProbedWave, ProbeOutcome
-    from study.workspace.study import Study
+from study.workspace.study import Study
 
 
 @click.command()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from registry.provenance import utc_now
 from study.options import PATH, folder_option, json_option
 from study.printing import Exit, print_json, print_line, print_step, progress_watch
-
-if TYPE_CHECKING:
-    from study.workspace.study import Study
+from study.workspace.study import Study
 
 
 @click.command()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,16 +18,18 @@ from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.extras.tables.external_table import analyze_table
 from study.extras.tables.harness_logs import HARNESSES, import_logs
-from study.extras.templates.import_results import import_parametr, import_picard, write_rows
+from study.extras.templates.import_results import (
+    Imported,
+    import_parametr,
+    import_picard,
+    write_rows,
+)
 from study.extras.templates.run_folder import named_folders
 from study.options import PATH, json_option
 from study.printing import print_json, print_line, print_records, progress_watch
 from study.steps.report.command import print_verdicts
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.address import open_study
-
-if TYPE_CHECKING:
-    from study.extras.templates.import_results import Imported
 
 FOLDERS = ("picard", "parametr")
 

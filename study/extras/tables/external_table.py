@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,6 @@ from study.errors import StudyError
 from study.files import read_from_elsewhere
 from study.protocol.plan_section import ControlsSection, PlanFile, idle_keys, plan_options
 from study.protocol.yaml import explain_fault, read_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 _OF_COUNTS = {"preset", "allocation", "alpha", "margin", "controls"}
 _words = partial(sentence_of, "tables_from_elsewhere")

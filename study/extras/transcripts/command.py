@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,9 +18,7 @@ from study.extras.transcripts.show import (
 )
 from study.options import PATH, json_option, study_option
 from study.printing import print_json, print_records, print_step, stdout
-
-if TYPE_CHECKING:
-    from study.workspace.study import Study
+from study.workspace.study import Study
 
 wave_option = click.option(
     "--wave",

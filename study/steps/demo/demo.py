@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from analysis.report.report import Report
 from study.catalogue import contributions
 from study.printing import progress_watch
 from study.steps import pipeline
@@ -15,9 +15,6 @@ from study.steps.init.folder import init_study
 from study.steps.sweep.live import sweep_watch
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.study import Study, is_study
-
-if TYPE_CHECKING:
-    from analysis.report.report import Report
 
 DEMO_REASON = "it is a demonstration, made small to run in minutes"
 

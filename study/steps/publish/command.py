@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from study.options import folder_option, json_option
 from study.printing import print_step, progress_watch
 from study.steps import pipeline
-
-if TYPE_CHECKING:
-    from study.workspace.study import Study
+from study.workspace.study import Study
 
 
 @click.command()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from study.catalogue import contributions
 from study.options import folder_option, json_option
 from study.printing import print_step, progress_watch
 from study.steps import pipeline
-
-if TYPE_CHECKING:
-    from study.workspace.study import Study
-
+from study.workspace.study import Study
 
 underpowered_option = click.option(
     "--underpowered",

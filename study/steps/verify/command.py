@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.files import write_whole
+from registry.ledger.chain import Entry
 from study.errors import StudyError
 from study.options import PATH, json_option, study_option
 from study.printing import Exit, print_json, print_line, print_note, progress_watch, stdout
 from study.steps import pipeline
 from study.workspace.checkpoints import make_checkpoint
+from study.workspace.study import Study
 
 if TYPE_CHECKING:
-    from registry.ledger.chain import Entry
     from registry.verify.findings import Verification
-    from study.workspace.study import Study
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]{20,}")
 _LONGEST = 80  # characters of a fact
