@@ -334,10 +334,8 @@ def _remote_reason(target: _Target, error: Exception) -> str:
         401: "the token is not valid there: set HF_TOKEN to one that can write",
         403: writer,
         404: writer,
-        409: f"the Hub answered 409, a conflict with another change: {again}",
         413: "the Hub answered 413, the release is larger than it takes: publish fewer instances, "
         "or the folder elsewhere",
-        429: f"the Hub answered 429, too many requests: wait some minutes, and {again}",
     }
     return f"{place}: {reasons.get(status, f'the Hub answered {status}: {again}')}"
 

@@ -26,7 +26,6 @@ IN_PICTURES = ", image extraction"
 SIZES = "file sizes, nearest"  # name of the attacker that every family has
 
 _SOLVER_SECONDS = 120
-_NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,10 @@ class PassRate:
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson, 95 %, as though the parts of one instance were independent."""
-        return wilson_interval(self.passed, self.total)
+        from scipy.stats import binomtest
+
+        found = binomtest(self.passed, self.total).proportion_ci(method="wilson")
+        return float(found.low), float(found.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +65,6 @@ class MeanScore:
         mean = statistics.fmean(scores)
         spread = statistics.stdev(scores, mean) if len(scores) > 1 else 0.0
         return cls(mean, spread / math.sqrt(len(scores)))
-
-
-def wilson_interval(passed: int, total: int) -> tuple[float, float]:
-    """The score interval for a binomial proportion at 95 % (Wilson, JASA 22, 209, 1927)."""
-    z2 = _NORMAL_95**2
-    middle = (passed + z2 / 2) / (total + z2)
-    half = _NORMAL_95 / (total + z2) * math.sqrt(passed * (total - passed) / total + z2 / 4)
-    low = 0.0 if passed == 0 else middle - half
-    return low, 1.0 if passed == total else middle + half
 
 
 def key_score(family: Family, instance: TaskInstance) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from registry.errors import BrokenPromise
+from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger.chain import Entry, head_digest, signers_of
 from registry.ledger.records import RunManifest, WaveClosed, record_digest
 from registry.sealing import Keys
@@ -63,6 +63,16 @@ class Findings:
             self.problems.append((place, problem.removeprefix(f"{place}: ")))
         else:
             self.unlisted += 1
+
+    def check(self, place: str, step: Callable[[], None]) -> None:
+        """Take a step that reads objects; what it raises of them is a problem. Raises StoreError if
+        the store cannot be read."""
+        try:
+            step()
+        except RegistryError as error:
+            if isinstance(error, StoreError) and not isinstance(error, MissingKey):
+                raise
+            self.add(place, str(error))
 
     def of(self, kind: str) -> list[tuple[Entry, Any]]:
         """Return the entries of a kind with their records."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from registry.canonical import digest_bytes
 from registry.checkpoints.check import check_checkpoints
 from registry.draws.allocation import check_draws, sealed_key
 from registry.draws.reveal import check_reveals
-from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
+from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import inspect_chain, signers_of
 from registry.ledger.draw_records import SealedSet, sizes_of
 from registry.ledger.records import RunManifest
@@ -41,12 +42,7 @@ def check_sealed_sets(findings: Findings) -> None:
     for entry, record in sets:
         for problem in _broken_promises(record):
             findings.add(entry.place, problem)
-        try:
-            _check_ciphertext(findings, record)
-        except RegistryError as error:
-            if isinstance(error, StoreError) and not isinstance(error, MissingKey):
-                raise
-            findings.add(record.uri, str(error))
+        findings.check(record.uri, partial(_check_ciphertext, findings, record))
     reveals = check_reveals(findings.store, findings.records)
     for entry, problem in chain(check_draws(findings.records), reveals):
         findings.add(entry.place, f"{entry.kind}: {problem}")
@@ -96,12 +92,7 @@ def check_runs(findings: Findings) -> None:
     if findings.identities is None:
         return
     for manifest in {each.run_key: each for each in findings.manifests.values()}.values():
-        try:
-            _check_identity(findings, manifest)
-        except RegistryError as error:
-            if isinstance(error, StoreError) and not isinstance(error, MissingKey):
-                raise
-            findings.add(manifest.run_key, str(error))
+        findings.check(manifest.run_key, partial(_check_identity, findings, manifest))
 
 
 def _check_identity(findings: Findings, manifest: RunManifest) -> None:

@@ -35,10 +35,10 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a response is read for: its protocol, the request, and the model's context in tokens, if
-    that is stated. Without a request it may be any JSON."""
+    that is stated."""
 
-    protocol: str = ""
-    request: ModelRequest | None = None
+    protocol: str
+    request: ModelRequest
     context: int | None = None
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Reading:
@@ -52,14 +52,14 @@ class Expected:
             value = body.decode("utf-8", "replace")
         try:
             check_error(value, status, headers.get("x-amzn-errortype", ""), self._too_long)
-            request = self.request
-            return Reading(body) if request is None else self._read_reply(request, value, body)
+            return self._read_reply(value, body)
         except ProviderError as failed:
             usage = read_usage(self.protocol, value)
             failed.usage = usage if usage.tokens else failed.usage
             raise
 
-    def _read_reply(self, request: ModelRequest, value: Any, body: bytes) -> Reading:
+    def _read_reply(self, value: Any, body: bytes) -> Reading:
+        request = self.request
         table = TABLES["protocols"][self.protocol]
         if not isinstance(value, dict) or not isinstance(
             find(value, table["reply"]), dict | list | str
@@ -74,7 +74,7 @@ class Expected:
         return Reading(body, finish, usage)
 
     def _too_long(self) -> bool:
-        messages = () if self.context is None or self.request is None else self.request.messages
+        messages = () if self.context is None else self.request.messages
         texts = (text for m in messages for text in (m.text, *(c.arguments for c in m.calls)))
         return sum(map(estimate_text, texts)) > (self.context or 0)
 

@@ -101,7 +101,7 @@ def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list
 def find_errors(study: Study) -> Faults:
     """Yield what no step would accept on any machine."""
     return chain(
-        _model_errors(study),
+        _unbuilt(study, EVERY_KEY, here=False),
         _sandbox_errors(study.protocol),
         key_faults(study),
         context_faults(study),
@@ -124,7 +124,7 @@ def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:
     """Yield what a sweep will need and this machine or the price file lacks, and what weakens an
     answer: idle models, panels that providers may keep, and few runs of frozen models."""
     return chain(
-        _missing_here(study, environment),
+        _unbuilt(study, environment, here=True),
         _missing_prices(study),
         _free_servers(study),
         _idle_models(study.protocol),
@@ -164,26 +164,15 @@ def _build(pin: ModelPin | JudgePin, environment: Mapping[str, str], folder: Pat
         build_model(pin, environment, str(folder))
 
 
-def _model_errors(study: Study) -> Faults:
-    """Yield settings that no machine could use, such as an unknown region."""
-    for place, pin in _buyers(study.protocol):
-        try:
-            _build(pin, EVERY_KEY, study.folder)
-        except ModelUnavailable:
-            continue
-        except HarnessError as error:
-            yield place, str(error)
-
-
-def _missing_here(study: Study, environment: Mapping[str, str]) -> Faults:
-    """Yield what models need and this machine lacks: keys, libraries, weights."""
+def _unbuilt(study: Study, environment: Mapping[str, str], *, here: bool) -> Faults:
+    """Yield settings that no machine could use, such as an unknown region; or, if asked ``here``,
+    what models need and this machine lacks: keys, libraries, weights."""
     for place, pin in _buyers(study.protocol):
         try:
             _build(pin, environment, study.folder)
-        except ModelUnavailable as error:
-            yield place, str(error)
-        except HarnessError:
-            continue  # an error everywhere
+        except HarnessError as error:
+            if isinstance(error, ModelUnavailable) == here:
+                yield place, str(error)
 
 
 def _sandbox_errors(protocol: Protocol) -> Faults:

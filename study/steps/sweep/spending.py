@@ -52,7 +52,7 @@ ALLOW = "--allow-unknown-price"
 OVER_BUDGET = "not paid for by the budget"
 _NOT_TRIED = "not tried after that"
 # Failures of a provider that the next call would meet as well.
-_PERMANENT = {"auth", "quota", "connection", "tls", "bad_request", "not_found", "not_told"}
+_PERMANENT = {"auth", "quota", "connection", "tls", "bad_request", "not_found"}
 T = TypeVar("T")
 
 
