@@ -27,25 +27,14 @@ from registry.stores import open_store
 from study.steps import pipeline
 from study.workspace.address import store_address
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.hosts import why_not
 from tests.progress import Stall
 from tests.study.conftest import make_study
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
-STUDY = """\
-study: deployed
-tasks: [compute_average/easy]
-seeds_per_arm: 2
-models:
-  first: {provider: scripted, agent: honest, error_rate: 0.2}
-  second: {provider: scripted, agent: honest, error_rate: 0.4}
-waves:
-  - [first, second]
-  - [first, second]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
+STUDY = cases(__file__, "study")
 
 
 def read(name: str) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
-import operator
 import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -132,7 +130,10 @@ def spoil_form(fault: Fault, format_: WireFormat, body: Json) -> Json:
     if fault.kind in ENDS:
         body = json.loads(json.dumps(body))
         *path, last = _END_AT[format_.name]
-        functools.reduce(operator.getitem, path, body)[last] = fault.kind.removeprefix("end ")  # type: ignore[arg-type]  # as the path goes
+        place: Any = body
+        for step in path:
+            place = place[step]
+        place[last] = fault.kind.removeprefix("end ")
         return body
     if fault.kind in SHAPES:
         return dict(_reshape(fault.kind, body))

@@ -11,6 +11,7 @@ from generators.catalog import INSTALLED, Catalog
 from generators.errors import GeneratorError
 from generators.templates.family import template_family
 from generators.templates.library import library_text
+from tests.cases import cases
 
 
 def test_it_lists_each_family_under_its_own_name():
@@ -27,18 +28,7 @@ def test_a_family_is_found_by_name_by_version_and_by_both():
     assert (found.name, found.version) == ("count_circles", "3")
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "said"),
-    [
-        ("count_circle", None, "unknown task 'count_circle'; did you mean 'count_circles'?"),
-        ("Compute_Average", None, "did you mean 'compute_average'?"),
-        ("xyzzy", None, "unknown task 'xyzzy'; known: compute_average, count_circles"),
-        ("", None, "unknown task ''; known: compute_average, count_circles"),
-        ("count_circles", "9", "unknown version of count_circles '9'; known: 3"),
-        ("count_circles@9", None, "unknown version of count_circles '9'; known: 3"),
-        ("count_circles@", None, "unknown version of count_circles ''; known: 3"),
-    ],
-)
+@pytest.mark.parametrize(("name", "version", "said"), cases(__file__, "unknown"))
 def test_what_it_does_not_know_it_names_with_the_nearest(name, version, said):
     with pytest.raises(GeneratorError) as refused:
         INSTALLED.family(name, version)

@@ -9,6 +9,7 @@ import pytest
 
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
+from tests.cases import cases
 from tests.plugins import installing
 
 FAMILY = """
@@ -52,18 +53,7 @@ def test_the_newest_version_is_counted_not_spelt(install):
     ]
 
 
-@pytest.mark.parametrize(
-    ("entry", "value", "about", "said"),
-    [
-        ("own_sums@1", "explode", {}, "cannot be loaded: ImportError: no module named"),
-        ("own_sums@1", "GONE", {}, "cannot be loaded: AttributeError"),
-        ("own_sums@1", "no_such_module:FAMILY", {}, "cannot be loaded: ModuleNotFoundError"),
-        ("own_sums@1", "NOTHING", {}, "cannot be loaded: TypeError"),
-        ("own_sums@1", "CLASS", {}, "lacks name, version, summary, parameters, key"),
-        ("own_sums@1", "FAMILY", {"own": "other"}, "calls itself other@1"),
-        ("own_sums@1", "FAMILY", {"v": "2"}, "calls itself own_sums@2"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "value", "about", "said"), cases(__file__, "broken"))
 def test_a_broken_family_is_refused_by_the_name_of_its_package(install, entry, value, about, said):
     install("plug-broken", entry, value, **about)
     with pytest.raises(GeneratorError) as refused:
@@ -73,15 +63,7 @@ def test_a_broken_family_is_refused_by_the_name_of_its_package(install, entry, v
     assert INSTALLED.family("count_circles").name == "count_circles"
 
 
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ("count_circles@3", "has the name of a built-in family"),
-        ("count_circles@7", "has the name of a built-in family"),
-        ("own_sums", "is not of the form name@version"),
-        ("Own Sums@1", "is not of the form name@version"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "said"), cases(__file__, "refused"))
 def test_an_entry_that_may_not_be_is_refused_unloaded(install, entry, said):
     install("plug-greedy", entry, "FAMILY")
     with pytest.raises(GeneratorError, match="of the package plug-greedy") as refused:

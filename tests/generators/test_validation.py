@@ -36,6 +36,7 @@ from generators.validation.truth_leaks import (
     written_numbers,
 )
 from generators.validation.validate import artefacts, public_seeds, survey, unsteady, validate
+from tests.cases import cases
 from tests.generators.measures import shared_fingerprints, solver_score
 
 SEEDS = public_seeds(LEAK_INSTANCES)
@@ -151,15 +152,7 @@ def test_a_mean_has_its_error():
 EVENTS = ItemList(("events",), PAIRS)
 
 
-@pytest.mark.parametrize(
-    ("program", "score"),
-    [
-        ('open("e.csv", "w").write("7,91.2"); name = "e.csv"', 1.0),
-        ('open("e.csv", "w").write("7,50"); name = "e.csv"', 0.0),
-        ('name = "../../etc/hostname"', 0.0),
-        ('name = "missing.csv"', 0.0),
-    ],
-)
+@pytest.mark.parametrize(("program", "score"), cases(__file__, "places"))
 def test_a_solver_may_point_to_a_file(program, score):
     instance = AVERAGE.generate("easy", SEEDS[0])
     check = ItemNumber(EVENTS, "7", "value", 91.0, 92.0)
@@ -174,17 +167,7 @@ def test_a_solver_may_point_to_a_file(program, score):
     assert set(solver_answer(family, pointing).files) <= {"e.csv"}
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("The mean is np.float64(3.5).", "'np.'"),
-        ("Event 841 has float64 mass.", "'float64'"),
-        ("The slope is nan.", "'nan'"),
-        ("The offset is -0.0 m.", "'-0.0'"),
-        ("It says {value}.", "'{'"),
-        ("The mean is -0.05 (± 0.005). None of it is infinite; banana.", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "found"), cases(__file__, "traces"))
 def test_rubric_text_is_read_for_traces_of_the_program(text, found):
     instance = AVERAGE.generate("easy", SEEDS[0])
     criterion = Part("m/0", "m", "m", text, "DH", 1.0, "", ValueEquals(("x",), 1))

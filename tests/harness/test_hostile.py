@@ -427,18 +427,7 @@ def test_a_work_folder_that_is_turned_upside_down_stays_confined(provider: Docke
 
 # --- what is handed in ---
 
-FILES = {
-    "symlink": "os.symlink('/etc/passwd', 'answer.json')",
-    "fifo": "os.mkfifo('answer.json')",
-    "folder": "os.mkdir('answer.json')",
-    "huge": "open('answer.json', 'wb').write(b'{\"x\":\"' + b'y' * 9_000_000 + b'\"}')",
-    "endless": "os.truncate(os.open('answer.json', os.O_CREAT | os.O_RDWR), 1 << 40)",
-    "closed": "open('answer.json', 'w').write('{}'); os.chmod('answer.json', 0)",
-    "deep": "open('answer.json', 'w').write('{\"x\":' + '[' * 1_000_000)",
-    "no text": "open('answer.json', 'wb').write(b'\\xff\\x00\\xfe')",
-    "no object": "open('answer.json', 'w').write('[1]')",
-    "wide": "open('answer.json', 'w').write('{\"average\": ' + '9' * 3_000_000 + '}')",
-}
+FILES = cases(__file__, "files")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -12,6 +12,7 @@ from generators.templates.check import check_text
 from generators.templates.family import TemplateFamily, template_family
 from publish.leakcheck.check import find_leaks, release_needles
 from publish.release import ReleaseText, build_release
+from tests.cases import cases
 from tests.publish.conftest import Draw, make_draw
 
 BANK = tuple(
@@ -28,15 +29,7 @@ LIST = """\
     asked: {rows}
     year: [1800, 1801]
 """
-TEXT = """\
-values:
-{values}tests:
-- question_id: survey
-  samples: 4
-  template: "{{{{semantic1:asked}}}} Write the year{more}."
-  scoring_type: stringmatch
-  expected_response: "{{{{semantic1:year}}}}{more}"
-"""
+TEXT = cases(__file__, "text")
 NUMBER = " and {{number1:1:999999}}"
 
 

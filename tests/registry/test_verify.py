@@ -58,6 +58,7 @@ from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
 from registry.verify.findings import Verification
 from registry.verify.verify import verify_study
+from tests.cases import cases
 from tests.ledgers import keys_of, seal_draw
 
 IDENTITY, RECIPIENT = new_identity()
@@ -325,17 +326,7 @@ def _one(folder: Path, pattern: str) -> Path:
     return sorted(folder.glob(pattern))[0]
 
 
-OBJECTS = [
-    "sealed/*.age",
-    "runs/*/key.age",
-    "runs/*/instances.age",
-    "responses/*/*/*.0000-0000.age",
-    "attempts/*/*-0000.age",
-    "results/*/*.age",
-    "inventory/parts/*.txt",
-    "inventory/*.txt",
-    "ledger/00000003.json",
-]
+OBJECTS = cases(__file__, "objects")
 
 
 TAMPERS: dict[str, Callable[[bytes], bytes | None]] = {

@@ -32,18 +32,7 @@ SMALL = cases(__file__, "small")
 SINGLE = SMALL.replace("  - {family: count_circles, difficulty: easy}\n", "")
 
 # A study of one task and one model, which nothing is published of.
-TINY = """\
-study: tiny
-tasks:
-  - {family: compute_average, difficulty: easy}
-seeds_per_arm: 2
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [honest]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
+TINY = cases(__file__, "tiny")
 
 # A study file with a remote model, for tests that read it and run nothing.
 PILOT = cases(__file__, "pilot")

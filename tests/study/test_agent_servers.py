@@ -19,21 +19,11 @@ from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.protocol.protocol import read_protocol
 from study.workspace.snapshot import manifest_of, take_snapshot
+from tests.cases import cases
 from tests.harness.chat_server import running
 from tests.study.conftest import make_study, run_wave
 
-PROTOCOL = """\
-study: agents
-tasks: [compute_average/easy]
-seeds_per_arm: 2
-models:
-  theirs: {{provider: agent_server, model: agent-7, base_url: "{url}", tree: host,
-           retention: none}}
-waves:
-  - [theirs]
-plan: {{alpha: 0.4, permutations: 999}}
-sandbox: {{kind: local}}
-"""
+PROTOCOL = cases(__file__, "protocol")
 PAGE = Path(__file__).resolve().parents[2] / "docs/agent-servers.md"
 
 
@@ -92,19 +82,7 @@ def test_the_page_tells_what_is_sent(tmp_path: Path) -> None:
     assert f"| `rounds` | {AgentServerSettings.model_fields['rounds'].default} |" in page
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("    tree: host\n", "", "'tree' is missing"),
-        ("tree: host", "tree: hosts", "'host' or 'bridge'"),
-        ("tree: host", "tree: host\n    bridge: 127.0.0.1:0", "there is no bridge"),
-        ("tree: host", "tree: host\n    round: 3", "did you mean 'rounds'"),
-        ("tree: host", "tree: host\n    rounds: 0", "a number from 1 on is right"),
-        ("bridge: 0.0.0.0:8790", "bridge: here", "HOST:PORT"),
-        ("waves:", "sandbox: {kind: local}\nwaves:", "set `sandbox: {kind: docker}`"),
-        ("https://agents", "https://me:secret@agents", "key or password"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "words"), cases(__file__, "refused"))
 def test_a_section_that_does_not_hold_is_refused_with_its_line(
     tmp_path: Path, old: str, new: str, words: str
 ) -> None:

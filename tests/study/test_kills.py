@@ -21,22 +21,12 @@ from registry.stores.base import Store
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.kills import Killer
 from tests.study.cli.program import run
 from tests.study.conftest import run_wave
 
-STUDY = """\
-study: kills
-tasks: [compute_average/easy]
-seeds_per_arm: 2
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [honest]
-plan: {alpha: 0.4, permutations: 99}
-sandbox: {kind: local}
-entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
-"""
+STUDY = cases(__file__, "study")
 FEW = 2  # kills a command, spread over its writes, in the quick test
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KEY = re.compile(rb"AGE-SECRET-KEY-1[0-9A-Z]+")

@@ -14,21 +14,11 @@ from harness.external_agents.agent_image import RECIPES, agent_tag, ensure_agent
 from registry.result_row import Status
 from registry.verify.verify import verify_study
 from study.workspace.snapshot import manifest_of, take_snapshot
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.study.conftest import make_study, run_wave
 
-PROTOCOL = """\
-study: agents
-tasks: [count_circles/easy, compute_average/easy]
-seeds_per_arm: 2
-models:
-  mini: {{provider: openai, model: model-7, base_url: "{url}", api_key_env: KEY_OF_MINI,
-         agent: mini-swe-agent, retention: none}}
-waves:
-  - [mini]
-plan: {{alpha: 0.4, permutations: 999}}
-sandbox: {{image: "{image}"}}
-"""
+PROTOCOL = cases(__file__, "protocol")
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 

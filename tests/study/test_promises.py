@@ -46,19 +46,11 @@ from study.workspace.snapshot import (
     take_snapshot,
 )
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import SMALLNESS, TINY, make_study
 
 NOW = "2026-11-01T12:00:00Z"
-WHOLE = [
-    "announcement",
-    "sealed-set",
-    "preregistration",
-    "study-files",
-    "run-manifest",
-    "wave-closed",
-    "release",
-    "report",
-]
+WHOLE = cases(__file__, "whole")
 
 
 @pytest.fixture
@@ -213,14 +205,7 @@ def test_a_name_stands_for_one_model_in_all_waves(tmp_path: Path) -> None:
     begin_wave(pipeline.open_study(study.folder), later, PinnedImage("", NO_IMAGE), utc_now)
 
 
-@pytest.mark.parametrize(
-    ("models", "words"),
-    [
-        ("old-0 old-1 new", "old-0, run again, bridges it."),
-        ("old-2 old-1 new", "old-1, run again, bridges it."),
-        ("new", "nothing bridges it."),
-    ],
-)
+@pytest.mark.parametrize(("models", "words"), cases(__file__, "bridges"))
 def test_the_models_that_bridge_another_harness_are_named(
     registered: Study, models: str, words: str
 ) -> None:

@@ -9,6 +9,7 @@ from analysis.data.seed_means import count_arms, make_seed_means
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from registry.result_row import Arm, Status
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -66,14 +67,7 @@ def test_a_stratum_with_one_arm_is_refused(row):
         make_seed_means(table, ("score",), (STRATUM,), wave=0)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "columns", "bare"),
-    [
-        ("fraction", "passed and total", {"passed": None, "total": None}),
-        ("key-fraction", "key_fraction", {}),
-        ("gate-free", "gate_free", {}),
-    ],
-)
+@pytest.mark.parametrize(("outcome", "columns", "bare"), cases(__file__, "outcomes"))
 def test_a_registered_outcome_is_in_every_scored_row_or_refused(row, outcome, columns, bare):
     full = {"key_fraction": 0.25, "gate_free": 0.75}
     rows = [row(**full, **bare), row(instance="b", arm=Arm.PRIVATE, **full)]

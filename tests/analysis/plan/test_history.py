@@ -14,6 +14,7 @@ from analysis.report.deviations import table_departures
 from registry.ledger.records import Plan
 from registry.result_row import ResultRow
 from tests.analysis.conftest import COUNTED, STRATA, Agent, simulate
+from tests.cases import cases
 
 OLD = tuple(Agent(f"old-{n}", 0.6) for n in range(4))
 TOLD = Agent("told", 0.6, leak=0.9)
@@ -35,16 +36,7 @@ def rows() -> Sequence[ResultRow]:
     return simulate(WAVES)
 
 
-@pytest.mark.parametrize(
-    ("before", "dropped", "numbers"),
-    [
-        ((), (), {0: 1, 1: 2, 3: 3}),
-        ((0,), (), {1: 1, 3: 2}),
-        ((), (2,), {0: 1, 1: 2, 3: 4}),
-        ((0, 1), (2,), {3: 2}),
-        ((0,), (7,), {1: 1, 3: 2}),
-    ],
-)
+@pytest.mark.parametrize(("before", "dropped", "numbers"), cases(__file__, "looks"))
 def test_looks_are_numbered_with_dropped_waves_and_without_early_ones(
     before: Sequence[int], dropped: Sequence[int], numbers: dict[int, int]
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from analysis.plan.verdict import Bound, Evidence, Rule, decide, decide_nothing
 from analysis.stats.intervals import GapEstimate
+from tests.cases import cases
 
 RULE = Rule(alpha=0.0125, margin=0.05)
 
@@ -22,16 +23,7 @@ def evidence(estimate, p, p_adjusted, bound, lower=None):
     return Evidence("score", estimate, p, p_adjusted, 0.00005, decided)
 
 
-@pytest.mark.parametrize(
-    ("p_adjusted", "upper", "word", "note"),
-    [
-        (0.0125, 0.30, "contaminated", ""),
-        (0.0126, 0.30, "inconclusive", ""),
-        (0.0126, 0.05, "inconclusive", ""),
-        (0.0126, 0.049, "no inflation of the published instances above the margin", ""),
-        (0.0100, 0.049, "contaminated", "detectable but below the margin"),
-    ],
-)
+@pytest.mark.parametrize(("p_adjusted", "upper", "word", "note"), cases(__file__, "rules"))
 def test_each_word_has_its_rule(p_adjusted, upper, word, note):
     found = decide("m", 1, evidence(gap(0.02, 0.3), 0.001, p_adjusted, upper), RULE)
     assert (found.verdict, found.note) == (word, note)

@@ -23,6 +23,7 @@ from analysis.stats.sequential import (
     scan_windows,
     tie_keys,
 )
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -320,14 +321,7 @@ def test_spending_is_alpha_shared_by_the_looks():
     assert linear_spending(0.025, 8)[-1] == 0.025
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"looks_planned": 3}, "4 looks, where 3 are planned"),
-        ({"permutations": 8}, "too few to reject"),
-        ({"alpha": 0.0}, "0 < alpha < 1"),
-    ],
-)
+@pytest.mark.parametrize(("change", "why"), cases(__file__, "refused"))
 def test_a_plan_that_cannot_be_kept_is_refused(looks, change, why):
     with pytest.raises(AnalysisError, match=why):
         monitor(looks, **(PLAN | change))

@@ -27,6 +27,7 @@ from analysis.templates.breakdown import (
 )
 from analysis.templates.breakdown_tables import make_tables, write_tables
 from analysis.templates.part import templates_part
+from tests.cases import cases
 
 GROUP = "301+302+303+304"
 FORMATS = {
@@ -37,18 +38,7 @@ FORMATS = {
 }
 
 # The paper's Tables 7 (right of 20, by format), 8 (%) and 6 (overall).
-PAPER = [
-    ("Llama3.3-70B Instruct", (20, 20, 20, 20), (100.0, 100.0, 100.0), "None"),
-    ("Llama4-Maverick", (20, 20, 20, 20), (100.0, 100.0, 100.0), "None"),
-    ("Qwen3-Plus-latest", (20, 20, 13, 17), (100.0, 75.0, 87.5), "Direct Output"),
-    ("Amazon Nova Premier", (20, 20, 4, 1), (100.0, 12.5, 56.3), "Direct Output"),
-    ("Qwen3-4B", (10, 10, 15, 14), (50.0, 72.5, 61.3), "File Output"),
-    ("Llama4 Scout", (13, 9, 3, 14), (55.0, 42.5, 48.8), "Balanced"),
-    ("Qwen3-Turbo-latest", (8, 2, 6, 20), (25.0, 65.0, 45.0), "File Output"),
-    ("Amazon Nova Pro", (0, 2, 12, 14), (5.0, 65.0, 35.0), "File Output"),
-    ("Qwen2.5 72B Instruct", (10, 9, 0, 3), (47.5, 7.5, 27.5), "Direct Output"),
-    ("Mistral Large 2", (4, 3, 0, 0), (17.5, 0.0, 8.8), "Both, or Task"),
-]
+PAPER = cases(__file__, "paper")
 
 
 def paper_answers():
@@ -87,20 +77,7 @@ def test_the_pattern_follows_from_the_papers_own_averages():
         assert weakness_pattern(file / 100, direct / 100) == pattern
 
 
-@pytest.mark.parametrize(
-    ("file", "direct", "pattern"),
-    [
-        (0.90, 0.90, "None"),
-        (1.0, 0.89, "Balanced"),
-        (0.85, 0.65, "Direct Output"),
-        (0.65, 0.85, "File Output"),
-        (0.6, 0.41, "Balanced"),
-        (0.24, 0.0, "Both, or Task"),
-        (0.25, 0.0, "Direct Output"),
-        (0.0, 0.0, "Both, or Task"),
-        (None, 1.0, "Not known"),
-    ],
-)
+@pytest.mark.parametrize(("file", "direct", "pattern"), cases(__file__, "edges"))
 def test_the_rule_of_the_pattern_at_its_edges(file, direct, pattern):
     assert weakness_pattern(file, direct) == pattern
 

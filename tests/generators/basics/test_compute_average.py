@@ -26,6 +26,7 @@ from generators.grading.rubric import check_answer, score_verdicts
 from generators.seed import SeedStreams
 from generators.task import Limits
 from generators.validation.validate import public_seeds
+from tests.cases import cases
 from tests.generators.measures import as_many
 from tests.generators.words import Forced
 
@@ -82,21 +83,7 @@ def test_the_exponent_form_parses_to_the_same_float():
 # --- guards
 
 
-@pytest.mark.parametrize(
-    ("units", "tie"),
-    [
-        ((1_000_000,), False),
-        ((-1_000_000,), False),
-        ((2_005_000,), True),  # a tie of two-decimal rounding
-        ((2_005_010,), True),  # 10⁻⁵ from it
-        ((2_005_011,), False),
-        ((2_004_989,), False),
-        ((-2_005_000,), True),
-        ((-2_005_011,), False),
-        ((2_005_000, 2_005_021), False),  # mean 10.5 units away
-        ((2_005_000, 2_005_020), True),
-    ],
-)
+@pytest.mark.parametrize(("units", "tie"), cases(__file__, "ties"))
 def test_ties_are_found_exactly(units, tie):
     assert is_tie(units) is tie
 

@@ -28,6 +28,7 @@ from generators.grading.item_lists import (
     TextsOfRead,
     items_at,
 )
+from tests.cases import cases
 
 GALAXIES = ItemList(("redshifts",), "id")
 EVENTS = ItemList(("events",), PAIRS)
@@ -152,18 +153,7 @@ def test_repeating_a_true_item_makes_a_list_no_more_precise():
     assert not passes(ItemPrecision(MACHINES, ("A",)), machines(*"AAAA", "X", "Y"))
 
 
-@pytest.mark.parametrize(
-    ("masses", "near"),
-    [
-        ([[1, 10.0], [2, 20.0], [3, -30.0]], True),
-        ([[1, 11.0], [2, 18.0], [3, 0.0]], True),
-        ([[1, 11.1], [2, 20.0]], False),
-        ([[3, -33.0], [2, 22.0]], True),
-        ([[1, 10.0], [1, 10.5], [2, 20.0]], False),
-        ([[1, "10.0"], [2, 20.0]], False),
-        ([], False),
-    ],
-)
+@pytest.mark.parametrize(("masses", "near"), cases(__file__, "proportions"))
 def test_half_of_the_values_must_be_near_in_proportion(masses, near):
     check = ItemsNear(EVENTS, ("1", "2", "3"), "value", (10.0, 20.0, -30.0), 0.1)
     assert passes(check, events(*masses)) is near
@@ -177,15 +167,7 @@ def test_no_value_is_near_where_there_is_none():
 READ = ItemsWithin(GALAXIES, ("a", "b", "c"), "z", (1.0, 2.0, 3.0), 0.5, share=0.6)
 
 
-@pytest.mark.parametrize(
-    ("values", "near"),
-    [
-        ((1.5, 1.5, 9.0), True),
-        ((1.0, 2.6, 9.0), False),
-        ((1.0, "2.0", None), False),
-        ((1.0, 2.0, 3.0), True),
-    ],
-)
+@pytest.mark.parametrize(("values", "near"), cases(__file__, "shares"))
 def test_a_share_of_the_values_must_be_within_the_tolerance(values, near):
     answer = galaxies(*({"id": name, "z": z} for name, z in zip("abc", values, strict=True)))
     assert passes(READ, answer) is near
@@ -193,16 +175,7 @@ def test_a_share_of_the_values_must_be_within_the_tolerance(values, near):
     assert not passes(READ, Answer({}))
 
 
-@pytest.mark.parametrize(
-    ("listed", "right"),
-    [
-        ([("a", 1.0, "x"), ("b", 2.0, "y"), ("c", 9.0, "no")], True),  # c was misread
-        ([("a", 1.0, "x"), ("b", 2.0, "no"), ("c", 3.0, "no")], False),
-        ([("a", 1.0, "x"), ("b", 2.0, "y"), ("c", 3.0, "no")], True),
-        ([("a", 9.0, "x"), ("b", 9.0, "y")], False),  # nothing was read
-        ([], False),
-    ],
-)
+@pytest.mark.parametrize(("listed", "right"), cases(__file__, "texts"))
 def test_texts_are_asked_of_what_was_read(listed, right):
     check = TextsOfRead(READ, "kind", ("x", "y", "z"), share=0.6)
     answer = galaxies(*({"id": name, "z": z, "kind": kind} for name, z, kind in listed))

@@ -17,6 +17,7 @@ from generators.grading.programs import (
 from generators.grading.rubric import Metarubric, check_answer, fill_rubric
 from generators.task import TruthTable
 from generators.validation.programs import run_trusted, with_printed
+from tests.cases import cases
 
 NAMED = ValueEquals(("task",), "t")
 RUBRIC = fill_rubric(
@@ -52,16 +53,7 @@ def test_what_a_program_prints_decides() -> None:
     assert verdicts("n = int(input())\nprint(6 if n else 0)") == (True, False, True, True)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "print(2 * int(input())); raise SystemExit(1)",
-        "print(2 * int(input())); 1 / 0",
-        "print(2 * int(input())",
-        "print(2 * int(input())); print('and more')",
-        "",
-    ],
-)
+@pytest.mark.parametrize("source", cases(__file__, "failing"))
 def test_a_program_that_fails_or_prints_something_else_passes_nothing(source: str) -> None:
     assert verdicts(source) == (True, False, False, False)
 

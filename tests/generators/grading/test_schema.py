@@ -23,6 +23,7 @@ from generators.grading.answer import (
 from generators.grading.rubric import check_answer
 from generators.validation.programs import with_printed
 from generators.validation.validate import public_seeds
+from tests.cases import cases
 
 FAMILIES = [family for family in INSTALLED.families() if hasattr(family, "answer_schema")]
 SCHEMA = answer_schema("t", {"z": list_of(record_of(id=TEXT, v=NUMBER)), "h": NUMBER})
@@ -85,14 +86,7 @@ def test_a_recursive_schema_ends():
     assert count_fitting(rules, {"a": nested}) == 0
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        ('{"$ref": "https://example.com/s.json"}', "refers to 'https://example.com/s.json'"),
-        ('{"$ref": "#/$defs/none"}', "refers to"),
-        ('{"type": "nmber"}', "is no JSON Schema 2020-12: 'nmber'"),
-    ],
-)
+@pytest.mark.parametrize(("schema", "message"), cases(__file__, "refused"))
 def test_a_schema_that_cannot_be_used_is_refused_in_one_line(schema, message):
     with pytest.raises(GeneratorError, match=message) as raised:
         find_violations(schema, GOOD)

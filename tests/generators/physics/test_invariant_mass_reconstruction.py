@@ -44,6 +44,7 @@ from generators.physics.invariant_mass_reconstruction.sample import Detector, Le
 from generators.seed import SeedStreams
 from generators.validation.scores import attack_scores, noisy_scores, solver_answer
 from generators.validation.validate import public_seeds
+from tests.cases import cases
 from tests.generators.measures import as_many
 from tests.generators.words import Forced
 
@@ -190,20 +191,7 @@ GOOD = Reference(
 )
 
 
-@pytest.mark.parametrize(
-    ("change", "holds"),
-    [
-        ({}, True),
-        ({"sigma_width": 1.41}, False),
-        ({"sigma_width": 1.39}, True),
-        ({"lead": 5.9}, False),
-        ({"lead": 6.0}, True),
-        ({"mass": 30.61}, False),
-        ({"mass": 29.41}, True),
-        ({"width": 0.35, "sigma_width": 0.1}, False),
-        ({"mass": 8.9, "sigma_mass": 30.0}, False),
-    ],
-)
+@pytest.mark.parametrize(("change", "holds"), cases(__file__, "guards"))
 def test_each_guard_refuses_what_it_names(change, holds):
     found = dataclasses.replace(GOOD, **change)
     assert sample.determines(found, Particle(30.0, 4.0, 0.1, LOW_MASS)) is holds

@@ -29,6 +29,7 @@ from generators.physics.spectra import (
     paint_strip,
 )
 from generators.validation.validate import public_seeds
+from tests.cases import cases
 
 
 def draw_bars(title, lines):
@@ -180,17 +181,7 @@ def test_each_line_is_kept_with_the_same_probability():
     assert np.abs(drawn.mean(axis=0) - 0.35).max() < 4.5 * math.sqrt(0.35 * 0.65 / 2000)
 
 
-@pytest.mark.parametrize(
-    ("wavelengths", "good"),
-    [
-        ((), False),
-        ((656.279,), False),
-        ((434.047, 656.279), False),  # too few
-        ((656.279, 667.815, 670.776), False),  # too close together
-        ((486.135, 492.193, 501.568), False),
-        ((434.047, 486.135, 656.279), True),
-    ],
-)
+@pytest.mark.parametrize(("wavelengths", "good"), cases(__file__, "apart"))
 def test_a_spectrum_needs_three_lines_well_apart(wavelengths, good):
     assert is_identifiable(0.03, kept(*wavelengths)) is good
 

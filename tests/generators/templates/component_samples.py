@@ -19,60 +19,14 @@ from generators.seed import Seed
 from generators.templates.components import ComponentMaker, compile_component
 from generators.templates.language.data_types import DATA_TYPES
 from generators.templates.language.template import Component, MadeFile
+from tests.cases import cases
 
 GOLDEN = Path(__file__).with_name("component_digests.json")
 SEED = Seed.from_hex("5e" * 32)
 
-SCHEMA: dict[str, Any] = {
-    "company": "company",
-    "floor": {"type": "integer", "minimum": -3, "maximum": 40},
-    "rate": {"type": "number", "minimum": 0.5, "maximum": 2},
-    "motto": {"type": "string", "min_length": 8, "max_length": 30},
-    "code": {"type": "string", "pattern": r"[A-Z]{2}-\d{3,5}(?:a|bc)?"},
-    "open": {"type": "boolean"},
-    "nothing": {"type": "null"},
-    "fixed": [1, "a: b", None, True, 2.5],
-    "named": {"type": "literal", "value": "no data type"},
-    "kind": {"type": "string", "enum": ["api", "batch"]},
-    "type": {"type": "status"},
-    "teams": {
-        "type": "array",
-        "count": [2, 6],
-        "items": {
-            "id": "id",
-            "lead": {"name": "person_name", "since": "date"},
-            "budgets": {"type": "array", "count": 2, "items": "currency"},
-        },
-    },
-    "more": {"type": "object", "properties": {"price": "price"}, "additional_properties": "city"},
-}
+SCHEMA: dict[str, Any] = cases(__file__, "schema")
 
-SHOP: dict[str, Any] = {
-    "tables": [
-        {
-            "name": "orders",
-            "columns": [
-                {"name": "ORD_ID", "type": "auto_id"},
-                {"name": "CUST_REF", "type": "INTEGER", "foreign_key": "customers.CUST_ID"},
-                {"name": "ORD_AMT", "type": "INTEGER", "data_type": "currency"},
-                {"name": "PRICE", "type": "REAL", "data_type": "price"},
-                {"name": "PAID", "type": "BOOLEAN"},
-                {"name": "SENT", "type": "DATETIME"},
-            ],
-            "rows": 75,
-        },
-        {
-            "name": "customers",
-            "columns": [
-                {"name": "CUST_ID", "type": "auto_id"},
-                {"name": "CUST_NM", "type": "TEXT", "data_type": "person_name"},
-                {"name": "DEPT_CD", "type": "TEXT", "data_type": "department"},
-                {"name": "BOSS", "type": "INTEGER", "foreign_key": {"table": "customers"}},
-            ],
-            "rows": 20,
-        },
-    ]
-}
+SHOP: dict[str, Any] = cases(__file__, "shop")
 
 EVERY_TYPE = {"headers": list(DATA_TYPES), "header_types": list(DATA_TYPES), "rows": 40}
 

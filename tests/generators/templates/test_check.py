@@ -143,14 +143,7 @@ def test_the_constant_guess_is_learnt_on_one_half_and_tried_on_the_other(
     assert low <= constant_guess([draw(dice) for _ in range(SAMPLES)]) <= high
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("тест.yml", "gives no name for a task"),
-        ("there/___.yml", "gives no name for a task"),
-        ("count circles.yml", "count_circles is the name of a built-in task"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), cases(__file__, "names"))
 def test_a_file_name_that_gives_no_task_name_is_told_as_prepare_tells_it(
     name: str, said: str
 ) -> None:

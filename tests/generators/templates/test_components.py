@@ -197,18 +197,7 @@ def test_a_tree_has_its_levels_folders_and_files():
     assert len({file.path for file in files}) == len(files)
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        ({"depth": 17}, "content.depth: 17 levels; at most 16"),
-        ({"depth": 16, "breadth": 9}, "content.depth: up to"),
-        ({"breadth": 0}, "content.breadth: 0 is too small"),
-        ({"breadth": [3, 1]}, "content.breadth: [3, 1] is empty; write [1, 3]"),
-        ({"breadth": [1, 2, 3]}, "content.breadth: a whole number or [least, greatest]"),
-        ({"depth": 1, "breadth": 100, "files": 100}, "content.breadth: more than"),
-        ({"width": 1}, "content.width: unknown key"),
-    ],
-)
+@pytest.mark.parametrize(("content", "complaint"), cases(__file__, "bad_trees"))
 def test_bad_trees_are_refused(content: Any, complaint: str):
     assert refusal("create_tree", content).startswith(complaint)
 
@@ -216,20 +205,7 @@ def test_bad_trees_are_refused(content: Any, complaint: str):
 # -- clutter ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("config", "count"),
-    [
-        ({}, 0),
-        ({"clutter": None}, 0),
-        ({"clutter": False}, 0),
-        ({"clutter": 0}, 0),
-        ({"clutter": True}, 5),
-        ({"clutter": 7}, 7),
-        ({"clutter": "7"}, 7),
-        ({"clutter": {}}, 5),
-        ({"clutter": {"count": "3"}}, 3),
-    ],
-)
+@pytest.mark.parametrize(("config", "count"), cases(__file__, "clutter"))
 def test_the_forms_of_clutter(config: Any, count: int):
     assert len(made("create_csv", {}, config)) == 1 + count
 

@@ -184,18 +184,7 @@ def test_a_table_may_refer_to_its_own_rows():
     assert set(column(found, "data", "friend")) <= set(column(found, "data", "name"))
 
 
-HOSTILE = [
-    'a"b',
-    "a'; DROP TABLE x; --",
-    "select",
-    "two words",
-    "ümläut",
-    "[x]",
-    "`",
-    "a.b",
-    "ﬀ",
-    "%s",
-]
+HOSTILE = cases(__file__, "hostile")
 
 
 def test_hostile_names_are_only_names():

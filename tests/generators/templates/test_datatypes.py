@@ -33,14 +33,7 @@ _NAMED_BY_THE_SPEC = """
 """
 NAMED_BY_THE_SPEC = _NAMED_BY_THE_SPEC.split()
 
-RANGES = {
-    "age": (18, 70),
-    "currency": (1000, 100_000),
-    "salary": (30_000, 150_000),
-    "id": (1, 9999),
-    "experience": (0, 40),
-    "score": (60, 100),
-}
+RANGES = cases(__file__, "ranges")
 
 LISTS = {
     "first_name": LISTS["first_names"],
@@ -65,15 +58,7 @@ LISTS = {
     "technology": POOLS["technology"],
 }
 
-SHAPES = {
-    "person_name": r"[A-Z][a-z]+ [A-Z][a-z]+",
-    "email": r"[a-z]+\.[a-z]+@[a-z]+\.[a-z]+",
-    "phone": r"\([2-9]\d\d\) [2-9]\d\d-\d{4}",
-    "date": r"202[0-5]-\d\d-\d\d",
-    "semester": r"(Spring|Summer|Fall|Winter) 202[345]",
-    "lorem_words": r"[a-z]+( [a-z]+){1,4}",
-    "version": r"[1-9]\.1?\d\.\d",
-}
+SHAPES = cases(__file__, "shapes")
 
 
 def drawn(name: str, count: int = 20_000) -> list[Any]:

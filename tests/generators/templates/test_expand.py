@@ -58,15 +58,7 @@ def test_an_empty_argument_is_one():
 
 @pytest.mark.parametrize(
     ("text", "argument"),
-    [
-        ("{{sqlite_query:SELECT a FROM t WHERE b = '10:30':TARGET_FILE}}",
-         "SELECT a FROM t WHERE b = '10:30'"),
-        ("{{sqlite_query:SELECT a FROM t WHERE b = '}}' :TARGET_FILE}}",
-         "SELECT a FROM t WHERE b = '}}'"),
-        ('{{sqlite_query:"SELECT 1:TARGET_FILE":TARGET_FILE}}', "SELECT 1:TARGET_FILE"),
-        ("{{json_path:$.a[?b>'x:y'].c:TARGET_FILE}}", "$.a[?b>'x:y'].c"),
-        ("{{xpath_value://a/b[@c='}}']:TARGET_FILE}}", "//a/b[@c='}}']"),
-    ],
+    cases(__file__, "free_texts"),
 )  # fmt: skip
 def test_free_text_may_hold_colons_and_quotes_may_hold_braces(text: str, argument: str):
     (call,) = parse_text(text)

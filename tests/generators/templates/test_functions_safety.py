@@ -101,19 +101,7 @@ def test_chance_the_clock_and_the_machine_are_asked_in_no_way(
     assert "a key must not" in told or "not for queries" in told
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "EXPLAIN SELECT 1",
-        "/* a */ -- b\n ;explain QUERY PLAN SELECT a FROM t",
-        "SELECT mem FROM sqlite_stmt",
-        "SELECT name FROM pragma_function_list",
-        "SELECT * FROM pragma_compile_options",
-        "PRAGMA module_list",
-        "PRAGMA data_version",
-        "PRAGMA foreign_keys",
-    ],
-)
+@pytest.mark.parametrize("sql", cases(__file__, "of_sqlite"))
 def test_what_tells_of_sqlite_itself_is_no_key(sql: str, numbers: bytes) -> None:
     assert re.search(
         "depends on the version of SQLite|is refused", refused("sqlite_query", sql, numbers)
@@ -254,14 +242,7 @@ def test_csv_with_a_field_beyond_the_modules_limit() -> None:
     assert "not CSV: field larger" in refused("csv_sum", "A", b"A\n" + b"x" * 200_000)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>',
-        '<?xml version="1.0"?>\n<!-- <b> --><!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>',
-        '<!DOCTYPE a [<!ENTITY b SYSTEM "http://localhost/x">]><a>&b;</a>',
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "doctypes"))
 def test_xml_with_a_doctype(text: str) -> None:
     assert "DOCTYPE" in refused("xpath_value", ".", text)
 

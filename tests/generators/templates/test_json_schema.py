@@ -22,26 +22,8 @@ SCHEMA = template_schema()
 VALUES = SCHEMA | {"$ref": "#/$defs/values_file"}
 for key in ("type", "properties", "required", "additionalProperties"):
     del VALUES[key]
-QUESTION = """\
-tests:
-- question_id: 1
-  samples: 3
-  template: "How many in {{artifacts}}/a.%s?"
-  scoring_type: stringmatch
-  expected_response: "1"
-  sandbox_setup:
-    type: %s
-    target_file: "{{artifacts}}/a.%s"
-    content: %s
-"""
-CONTENTS = {
-    "create_csv": "{headers: [A], header_types: [id], rows: '{{number1:1:5}}'}",
-    "create_files": "{type: custom, content: a}",
-    "create_json": "{schema: {a: id, type: {type: literal}, c: {type: number, enum: [1]}}}",
-    "create_xml": "{schema: {type: array, count: [1, 2], items: {b: id}, element_name: c}}",
-    "create_tree": "{depth: 1, breadth: [1, 2], files: 2}",
-    "create_sqlite": "{tables: [{name: t, columns: [{name: a, type: TEXT, data_type: city}]}]}",
-}
+QUESTION = cases(__file__, "question")
+CONTENTS = cases(__file__, "contents")
 
 
 def faults(document: Any, schema: dict[str, Any] = SCHEMA) -> list[str]:
@@ -83,15 +65,7 @@ def test_mistakes_of_form_are_not(old: str, new: str) -> None:
     assert faults(yaml.safe_load(text.replace(old, new))) != []
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        "{a: {type: array, item: id}}",
-        "{a: {type: string, maximum: 2}}",
-        "{a: {b: {type: integer, min: 2}}}",
-        "{type: object, property: {a: id}}",
-    ],
-)
+@pytest.mark.parametrize("schema", cases(__file__, "mistakes"))
 def test_mistakes_in_the_schema_of_a_document_are_not(schema: str) -> None:
     text = QUESTION % ("json", "create_json", "json", f"{{schema: {schema}}}")
     assert faults(yaml.safe_load(text)) != []

@@ -118,31 +118,10 @@ def test_an_expected_structure_is_drawn_as_a_fenced_tree():
     ]  # fmt: skip
 
 
-QUESTION = """
-tests:
-- question_id: 1
-  samples: 1
-  template: ask
-  scoring_type: stringmatch
-  expected_response: "{expected}"
-  sandbox_setup:
-    type: create_csv
-    target_file: "{target}"
-    content: {{headers: [A, B], header_types: [id, city], rows: 3}}
-"""
+QUESTION = cases(__file__, "question")
 
 
-@pytest.mark.parametrize(
-    ("expected", "said"),
-    [
-        ("{{csv_cell:9:0:TARGET_FILE}}", "csv_cell"),
-        ("{{csv_sum:NONE:TARGET_FILE}}", "NONE"),
-        ("{{csv_avg:B:TARGET_FILE}}", "csv_avg"),
-        ("{{sqlite_query:SELECT 1:TARGET_FILE}}", "sqlite_query"),
-        ("{{csv_sum:A:TARGET_FILE[other]}}", "names no component"),
-        ("{{csv_sum:A:artifacts/elsewhere.csv}}", "its files are: artifacts/t.csv"),
-    ],
-)
+@pytest.mark.parametrize(("expected", "said"), cases(__file__, "no_keys"))
 def test_a_key_that_cannot_be_computed_stops_with_question_function_and_reason(expected, said):
     text = QUESTION.format(expected=expected, target="{{artifacts}}/t.csv")
     with pytest.raises(TemplateError) as caught:
@@ -151,18 +130,7 @@ def test_a_key_that_cannot_be_computed_stops_with_question_function_and_reason(e
     assert "question 1" in str(caught.value) or ":" in str(caught.value)
 
 
-SELDOM = """
-tests:
-- question_id: 1
-  samples: 1
-  template: "How old is the first in {{artifacts}}/t.csv of the status pending?"
-  scoring_type: stringmatch
-  expected_response: "{{csv_avg_where:AGE:STATUS:==:pending:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_csv
-    target_file: "{{artifacts}}/t.csv"
-    content: {headers: [AGE, STATUS], header_types: [age, status], rows: 4}
-"""
+SELDOM = cases(__file__, "seldom")
 
 
 def test_a_draw_without_a_key_is_drawn_again_and_recorded():
@@ -199,19 +167,7 @@ def test_a_bound_that_is_struck_is_the_templates_and_nothing_is_drawn_again(call
 
 
 ASKED = cases(__file__, "asked")
-CLASHING = """
-tests:
-- question_id: 1
-  samples: 3
-  template: Look
-  scoring_type: {scoring}
-  sandbox_setup:
-    components:
-    - {{type: create_files, name: a, target_file: "{{{{artifacts}}}}/{{{{entity1:gems}}}}",
-       content: {{type: lorem_lines, count: 1}}}}
-    - {{type: create_files, name: b, target_file: "{{{{artifacts}}}}/{{{{entity2:gems}}}}//./b",
-       content: {{type: lorem_lines, count: 2}}}}
-"""
+CLASHING = cases(__file__, "clashing")
 
 
 @pytest.mark.parametrize(

@@ -339,14 +339,7 @@ def test_a_file_is_no_longer_than_may_be():
 
 # --- edits of JSON
 
-ORIGINAL = {
-    "services": [
-        {"type": "gateway", "port": 1, "log": {"level": "INFO"}},
-        {"type": "worker", "port": 2, "log": {"level": "WARN"}},
-    ],
-    "tags": ["a"],
-    "saved": "never",
-}
+ORIGINAL = cases(__file__, "original")
 EDITS = {
     "original": ORIGINAL,
     "edits": [
@@ -358,14 +351,7 @@ EDITS = {
     ],
     "free": ["$.saved", "$.services[*].seen"],
 }
-EDITED = {
-    "services": [
-        {"type": "gateway", "port": 8080, "log": {"level": "DEBUG"}, "seen": 1},
-        {"type": "worker", "log": {"level": "DEBUG"}, "note": {"by": ["me"]}},
-    ],
-    "tags": ["a", "b"],
-    "saved": "now",
-}
+EDITED = cases(__file__, "edited")
 
 
 def edit_key(**changes) -> Key:
@@ -447,13 +433,7 @@ def test_a_key_of_edits_that_cannot_be_is_refused(changes, said):
 
 # --- the public type for edits
 
-STAFF = {
-    "staff": [
-        {"name": "Ada", "pay": 5, "mail": "a@b", "consent": False, "port": 80},
-        {"name": "Bob", "pay": 6, "mail": "nowhere", "consent": True, "port": 8080},
-    ],
-    "seen": "never",
-}
+STAFF = cases(__file__, "staff")
 
 
 def targeted_key(*changes: tuple[str, object], free: tuple[str, ...] = ()) -> Key:
@@ -505,18 +485,7 @@ def test_an_edit_without_a_place_is_none_and_a_quoted_number_is_one():
     assert both(nothing, json.dumps(STAFF)) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "names"),
-    [
-        ("@.mail.indexOf('@') == 1 && !@.consent.x && (@.pay < 9)", ["Ada"]),
-        ("@.mail && @.mail.indexOf('@') == -1", ["Bob"]),
-        ("@.port && (@.port < 1000 || @.port > 9999)", ["Ada"]),
-        ("!(@.consent == true)", ["Ada"]),
-        ("name == 'Bob' or @.mail.length == 3", ["Ada", "Bob"]),
-        ("@.gone", []),
-        ("@.name < 5", []),
-    ],
-)
+@pytest.mark.parametrize(("wanted", "names"), cases(__file__, "filters"))
 def test_filters_of_edits_join_tests(wanted, names):
     steps = json_edit.read_path(f"$.staff[?({wanted})].name", "here")
     assert [holder[key] for _, holder, key in json_edit.find_targets(STAFF, steps)] == names
@@ -552,18 +521,7 @@ def test_an_installed_type_is_listed_and_scores(install, value):
     assert score_both(key, "", NOTHING).failure is Failure.TASK
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("csv_rows", "explode", "cannot be loaded: ImportError: no module named"),
-        ("csv_rows", "GONE", "cannot be loaded: AttributeError"),
-        ("csv_rows", "NOTHING", "cannot be loaded: TypeError"),
-        ("csv_rows", "number", "is no Scorer: plug_bad:number gives a int"),
-        ("csv_rows", "OTHER", "calls itself other"),
-        ("jsonmatch", "SCORER", "has the name of a built-in type"),
-        ("CSV rows", "SCORER", "is not of small letters"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "said"), cases(__file__, "broken_types"))
 def test_a_broken_type_is_refused_by_the_name_of_its_package(install, name, value, said):
     install("plug-bad", name, value)
     with pytest.raises(TemplateError, match="of the package plug-bad") as refused:

@@ -72,19 +72,7 @@ def test_what_is_no_template_is_refused(text: str) -> None:
         parse(text)
 
 
-SINGLE = """\
-tests:
-- question_id: 7
-  samples: 10
-  template: Who is first?
-  scoring_type: stringmatch
-  expected_response: "{{sqlite_query:SELECT name FROM customers LIMIT 1:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_csv
-    target_file: "{{artifacts}}/{{qs_id}}/{{entity1}}.csv"
-    content:
-      headers: [name]
-"""
+SINGLE = cases(__file__, "single")
 
 
 @pytest.mark.parametrize("indent", ["    ", "      "])
@@ -173,18 +161,7 @@ def test_a_numeral_without_end_is_text() -> None:
         parse(GOOD.replace("samples: 3", "samples: " + "1:" * 200_000 + "1"))
 
 
-@pytest.mark.parametrize(
-    ("value", "right"),
-    [
-        ("!!bool foo", "'foo' is no bool; leave the tag out"),
-        ('!!int "-"', "'-' is no int; leave the tag out"),
-        ("!!timestamp foo", "'foo' is no timestamp; leave the tag out"),
-        ("!!set foo", "leave the tag out"),
-        ("!mine x", "'x' is no !mine; leave the tag out"),
-        ('!!python/object/apply:os.system ["true"]', "os.system'; leave the tag out"),
-        ("!!set {a, b}", "leave the tag out"),
-    ],
-)
+@pytest.mark.parametrize(("value", "right"), cases(__file__, "tags"))
 def test_tags_are_refused_where_they_stand(value: str, right: str) -> None:
     with pytest.raises(TemplateError) as caught:
         parse(GOOD.replace("samples: 3", f"samples: {value}"))

@@ -228,16 +228,7 @@ def test_values_are_part_of_the_version_in_the_template_and_in_a_file() -> None:
     assert apart.files == sample(template(VALUES, sandbox_setup=setup)).files
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("values: my values.yml  # ours\ntests: []\n", "my values.yml"),
-        ('tests: []\nvalues: "v.yml"\n', "v.yml"),
-        ("values: {types: {}}\n", None),
-        ("values:\n  types: {}\n", None),
-        ("tests:\n- values: v.yml\n", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "name"), cases(__file__, "names"))
 def test_the_name_of_a_values_file_is_found(text: str, name: str | None) -> None:
     assert named_values_file(text) == name
 

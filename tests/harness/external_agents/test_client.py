@@ -51,6 +51,7 @@ from registry.ledger.records import ModelPin
 from registry.result_row import Arm
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
+from tests.cases import cases
 from tests.harness.chat_server import Json, Line, Talk, result, running, said, stream
 from tests.harness.paid_attempt import Vouched, journal_of
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
@@ -393,16 +394,7 @@ def test_a_stream_that_is_cut_is_not_asked_for_again(sandboxes: LocalSandboxes) 
     assert len(served.requests) == len(episode.steps) == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "error", "asked"),
-    [
-        (400, "bad_request", 1),
-        (404, "not_found", 1),
-        (401, "auth", 1),
-        (429, "rate_limit", 3),
-        (503, "overload", 3),
-    ],
-)
+@pytest.mark.parametrize(("status", "error", "asked"), cases(__file__, "refusals"))
 def test_a_refusal_is_classed_and_tried_again_where_that_may_help(
     sandboxes: LocalSandboxes, status: int, error: str, asked: int
 ) -> None:

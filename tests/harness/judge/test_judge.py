@@ -318,21 +318,7 @@ def test_a_templated_question_is_put_as_what_is_right_whether_said_or_written_to
     assert request_body(served.requests[2])[0] == f'Done.\n\n[file a.json]\n{{"n":{number}}}'
 
 
-@pytest.mark.parametrize(
-    ("message", "file", "end"),
-    [
-        ("Done.\n<answer>\n@\n</answer>", None, "</answer>"),
-        (
-            "Done.\n```json\n@\n```",
-            None,
-            "\n\n[file answer block, as it was read]\n<answer>\n@\n</answer>",
-        ),
-        ("Done.", "@", "\n\n[file answer.json]\n<answer>\n@\n</answer>"),
-        ("Done.", "```\n@\n```", "\n\n[file answer.json]\n<answer>\n@\n</answer>"),
-        ('<answer>\n{"a": 1}\n</answer>', "@", "\n\n[file answer.json]\n<answer>\n@\n</answer>"),
-        ("Done.", "{", "\n\n[file answer.json]\n{"),
-    ],
-)
+@pytest.mark.parametrize(("message", "file", "end"), cases(__file__, "last_blocks"))
 def test_a_judge_reads_last_the_block_that_exact_grading_reads(
     message: str, file: str | None, end: str
 ) -> None:

@@ -19,6 +19,7 @@ from harness.model import Message, ModelRequest, Role
 from harness.models.scripted import CarelessJudge, load_criteria
 from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin
+from tests.cases import cases
 
 PIN = ModelPin("careless", "scripted", "careless/1", (("agent", '"careless"'),))
 
@@ -36,19 +37,7 @@ def verdicts(judge: Judge, answer: str, *texts: str) -> tuple[bool | None, ...]:
     return judge_criteria(judge, Submission("a task", answer), criteria(*texts), forget)
 
 
-@pytest.mark.parametrize(
-    ("criterion", "answer", "met"),
-    [
-        ("The answer states that 2.png shows 7 disc(s).", "1.png shows 7", True),
-        ("The answer states that 2.png shows 7 disc(s).", "2.png shows 8, 17 or 7.5", False),
-        ("The answer states that 2.png shows 7 disc(s).", "7.png", False),
-        ("The redshift of GID0450 is 0.017: anything from 0.0165 to 0.0175.", "0.0172.", True),
-        ("The redshift of GID0450 is 0.017: anything from 0.0165 to 0.0175.", "0.0176", False),
-        ("The answer states that the average is -94.93 (± 0.005).", '{"average": -94.9265}', True),
-        ("The answer states that the average is -94.93 (± 0.005).", "94.93", False),
-        ("There is an answer.", "No.", True),
-    ],
-)
+@pytest.mark.parametrize(("criterion", "answer", "met"), cases(__file__, "numbers"))
 def test_it_looks_for_a_number_and_not_for_what_it_is_said_of(
     criterion: str, answer: str, met: bool
 ) -> None:

@@ -14,6 +14,7 @@ from generators.title import MARKERS
 from harness.model import ModelRequest
 from harness.models.scripted import HonestAgent, Memory, SpikedAgent
 from harness.probe.markers import marker_messages, read_marker
+from tests.cases import cases
 
 
 def instance_of(number: int) -> TaskInstance:
@@ -47,19 +48,7 @@ def test_orders_differ_between_instances_and_put_each_marker_everywhere() -> Non
     assert all(60 <= count <= 140 for count in firsts.values())  # 100 ± 9.4, by chance
 
 
-@pytest.mark.parametrize(
-    ("reply", "named"),
-    [
-        ("jade", "jade"),
-        ("**Jade**.", "jade"),
-        ("I think it is the jade series; jade.", "jade"),
-        ("<answer>\nVIOLET\n</answer>", "violet"),
-        ("jade or amber", ""),
-        ("I do not know.", ""),
-        ("quicksilver", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("reply", "named"), cases(__file__, "replies"))
 def test_a_reply_names_one_marker_or_none(reply: str, named: str) -> None:
     assert read_marker(reply) == named
 

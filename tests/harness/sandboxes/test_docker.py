@@ -141,15 +141,7 @@ def test_agents_that_live_at_once_have_different_users(provider: DockerSandboxes
     other.close()
 
 
-@pytest.mark.parametrize(
-    ("options", "remaps"),
-    [
-        (None, False),
-        (["name=seccomp,profile=default", "name=cgroupns"], False),
-        (["name=seccomp,profile=default", "name=userns"], True),
-        (["name=seccomp,profile=builtin", "name=rootless"], True),
-    ],
-)
+@pytest.mark.parametrize(("options", "remaps"), cases(__file__, "engines"))
 def test_engines_that_remap_users_are_known(options: list[str] | None, remaps: bool) -> None:
     """They have 65,536 uids: those of agents and servers lie within them."""
     assert docker._remaps_users({"SecurityOptions": options}) is remaps

@@ -21,6 +21,7 @@ from harness.sandboxes import tool_server as server
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import Sandbox, SandboxProvider, SandboxRefused
+from tests.cases import cases
 from tests.progress import wait_until
 
 LIMITS = Limits(output_bytes=4096)
@@ -214,17 +215,7 @@ os.link('data/in.csv', 'hard')
 """
 
 
-TRAPPED = {
-    "link": "symbolic link",
-    "data/inside": "symbolic link",
-    "folder/passwd": "symbolic link",
-    "up/etc/passwd": "symbolic link",
-    "device": "symbolic link",
-    "loop": "symbolic link",
-    "fifo": "not a regular file",
-    "socket": "not a regular file",
-    "hard": "hard link",
-}
+TRAPPED = cases(__file__, "trapped")
 
 
 def test_no_trap_leads_out(box: Sandbox) -> None:
@@ -272,15 +263,7 @@ def test_close_is_final_and_may_be_repeated(provider: SandboxProvider) -> None:
 # --- what the tool server reads off the kernel ---
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "word", "count"),
-    [
-        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "oom_kill", 3),
-        ("memory.events", "low 0\nmax 7\noom 2\noom_kill 2\noom_group_kill 0\n", "oom_kill", 2),
-        ("pids.events", "max 5\n", "max", 5),
-        ("pids.events", "", "max", 0),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "word", "count"), cases(__file__, "counters"))
 def test_the_kernels_counters_are_read(
     name: str, text: str, word: str, count: int, tmp_path: Path
 ) -> None:

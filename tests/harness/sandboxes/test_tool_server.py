@@ -76,20 +76,7 @@ def test_a_line_has_the_environment_of_a_program(box: Sandbox) -> None:
     assert output(box, "shopt login_shell; echo $-").split()[1:] == ["off", "hBc"]
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "text"),
-    [
-        ("exit 7", 7, ""),
-        ("ls nothing", 2, "No such file"),
-        ("no-such-program", 127, "command not found"),
-        ("ls |", 2, "syntax error"),
-        ("echo 'open", 2, "unexpected EOF"),
-        ("kill -9 $$", 137, ""),
-        ("sh -c 'kill -15 $$'", 143, ""),
-        ("sh -c 'kill -15 $$'; exit", 143, "Terminated"),
-        ("echo x > nothing/file", 1, "nothing/file: No such file"),
-    ],
-)
+@pytest.mark.parametrize(("line", "code", "text"), cases(__file__, "failing"))
 def test_a_line_that_fails_is_told_with_its_exit_code(
     box: Sandbox, line: str, code: int, text: str
 ) -> None:

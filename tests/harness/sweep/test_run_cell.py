@@ -26,6 +26,7 @@ from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
+from tests.cases import cases
 from tests.ledgers import keys_of
 
 SEED = Seed(b"\x5e" * 32)
@@ -180,14 +181,7 @@ def test_a_host_like_the_drivers_with_the_models_key_can_work(
     check_host(fit_context())
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({}, "model 'nova': the environment variable NOVA_KEY is not set"),
-        ({"code": "sha256:0"}, "other code than the driver"),
-        ({"packages": (("numpy", "0.1"),)}, r"other libraries .*\(numpy .* instead of 0.1\)"),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), cases(__file__, "hosts"))
 def test_a_host_that_cannot_work_is_named_with_the_reason(
     change: dict[str, object], words: str
 ) -> None:

@@ -15,6 +15,7 @@ from harness.spending.budget import Account
 from study.main import main
 from study.printing import print_records
 from study.steps.sweep.accounts import print_accounts
+from tests.cases import cases
 from tests.study.cli.program import commands, on_terminal
 
 ROWS = [
@@ -111,13 +112,4 @@ def test_a_dry_run_prints_each_request_whole(tmp_path: Path) -> None:
         assert shown.count(once) == (4 if "Python" in once else 2), once
 
 
-DRY = """\
-study: dry
-tasks: [compute_average/easy, count_circles/easy]
-seeds_per_arm: 2
-models:
-  one: {provider: openai, base_url: "http://h/v1", model: m, api_key_env: "", temperature: 0.5}
-  two: {provider: openai, base_url: "http://h/v1", model: m, api_key_env: "", tools: text}
-waves: [[one, two]]
-sandbox: {kind: local}
-"""
+DRY = cases(__file__, "dry")

@@ -12,15 +12,9 @@ from harness.errors import HarnessError
 from harness.spending.prices import read_prices
 from study.errors import LIKE_KEY, StudyError, error_line, without_keys
 from study.protocol.protocol import examine_protocol
+from tests.cases import cases
 
-STUDY = """\
-study: s
-tasks: [compute_average/easy]
-seeds_per_arm: 2
-models:
-  m: {provider: openai, model: x, base_url: "http://127.0.0.1:1/v1", retention: none}
-waves: [[m]]
-"""
+STUDY = cases(__file__, "study")
 PREFIXED = [
     *("sk-proj-abcDEF12_ghi-JKL78", "hf_AbCdEfGhIjKlMnOpQr", "AIzaSyA1234567890abcdefg"),
     *("xai-AbCdEf1234567890", "gsk_AbCdEf1234567890", "AKIAIOSFODNN7EXAMPLE"),
@@ -29,20 +23,7 @@ RANDOM = [
     *("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "D41D8CD98F00B204E9800998ECF8427E"),
     *("3f2504e0-4f89-11d3-9a0c-0305e82c3301", "qTrWpLmNzXvBcKjHgFdSaYuIoPqTrWpL"),
 ]
-PLACES = {  # a text of the file, and what stands there instead
-    "a setting": ("retention: none", "api_key_env: {}"),
-    "an unknown setting": ("retention: none", "api_key: {}"),
-    "an address's query": ('/v1"', '/v1?key={}"'),
-    "an address's user": ("http://", "http://me:{}@"),
-    "a number": ("arm: 2", "arm: {}"),
-    "a wave": ("[[m]]", "[[{}]]"),
-    "a model's name": ("  m:", "  {}:"),
-    "a key given twice": ("study: s", "study: s\n{0}: 1\n{0}: 1"),
-    "any text": ("study: s", 'study: s\ndescription: "Bearer {}"'),
-    "a setting of the request": ("retention: none", "extra_body: {{x: {{x-api-key: {}}}}}"),
-    "a tag": ("model: x", "model: !!int {}"),
-    "an alias": ("model: x", "model: *{}"),
-}
+PLACES = cases(__file__, "places")
 
 
 @pytest.mark.parametrize(

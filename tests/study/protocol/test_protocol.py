@@ -102,13 +102,7 @@ def test_an_unplanned_wave_is_refused(tmp_path: Path) -> None:
         protocol.wave_models(2)
 
 
-STANDARD = """
-plan:
-  preset: standard-v1
-  looks: 4
-  controls: {pre_exposure: [honest], frozen: [remote]}
-  study_alpha: 0.02
-"""
+STANDARD = cases(__file__, "standard")
 
 
 def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
@@ -168,19 +162,7 @@ def test_a_wave_may_say_which_tranches_its_models_run(tmp_path: Path) -> None:
     assert (plain.reserve, plain.wave_tranches(1)) == ((), {"honest": (0,), "remote": (0,)})
 
 
-@pytest.mark.parametrize(
-    ("wave", "said"),
-    [
-        ("{models: [remote], tranches: 4}", r"waves\[1\].*no tranche 4; there is 0 .* 1 to 3"),
-        ("{models: [remote], tranches: {honest: 1}}", r"has no model 'honest'; it has remote"),
-        ("{models: [remote], tranches: [1, 1]}", r"named twice"),
-        ("{models: [remote], tranches: yes}", r"a tranche is a whole number"),
-        ("{models: [remote], tranches: []}", r"a tranche is a whole number"),
-        ("{models: [remote], tranche: 1}", r"unknown key; a wave has models, tranches and modes"),
-        ("{tranches: 1}", r"the key 'models' is missing"),
-        ("{models: [nobody], tranches: 1}", r"unknown model 'nobody'"),
-    ],
-)
+@pytest.mark.parametrize(("wave", "said"), cases(__file__, "bad_tranches"))
 def test_tranches_that_cannot_be_run_are_refused_by_line(
     tmp_path: Path, wave: str, said: str
 ) -> None:

@@ -34,14 +34,7 @@ RAW = re.compile(
     "|Datetimes? |Invalid |type=|expected a (mapping|dict)|at \\[key\\]|greater than or equal"
     "|keys? should|Object has no"
 )
-STUDY: dict[str, Any] = {
-    "study": "words",
-    "tasks": [{"family": "compute_average", "difficulty": "easy"}],
-    "seeds_per_arm": 2,
-    "models": {"honest": {"provider": "scripted", "agent": "honest", "error_rate": 0.2}},
-    "waves": [["honest"]],
-    "sandbox": {"kind": "local"},
-}
+STUDY: dict[str, Any] = cases(__file__, "study")
 SERVED = {"base_url": "http://127.0.0.1:1/v1", "model": "m", "tree": "host", "agent": "honest"}
 _GOOD = SERVED | {"error_rate": 0.1}
 
@@ -130,15 +123,7 @@ def test_no_value_of_a_plan_file_gets_a_message_of_pydantic(tmp_path: Path) -> N
     assert refused > 3 * len(paths)
 
 
-PRICE = {
-    "provider": "openai",
-    "model": "m-*",
-    "input": 1.5,
-    "cached_input": 0.1,
-    "output": 2,
-    "date": "2026-11-01",
-    "source": "a list",
-}
+PRICE = cases(__file__, "price")
 
 
 @pytest.mark.parametrize("key", ["prices", "price", *PRICE, "unknown"])

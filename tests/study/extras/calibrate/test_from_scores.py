@@ -109,18 +109,7 @@ def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study) -> N
     assert "over 2 models of the look, beside spiked, is at most alpha" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--doses", "half"), "--doses 'half'"),
-        (("--doses", "2"), "dose 2"),
-        (("--replicates", "0"), "0 replicates"),
-        (("--wave", "7"), "no wave 7"),
-        (("--wave", "1"), "no model is known to be clean"),
-        (("--model", "spiked"), "'spiked' has read the release"),
-        (("--model", "nobody"), "'nobody' has no scores there"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), cases(__file__, "refused"))
 def test_what_cannot_be_is_one_line_and_exit_code_2(
     finished: Study, arguments: tuple[str, ...], said: str
 ) -> None:

@@ -25,14 +25,7 @@ from tests.cases import cases
 from tests.study.conftest import draw_tiny, run_wave
 
 PROTOCOL = cases(__file__, "protocol")
-JUDGE = """\
-  second_grader: careless
-  judges:
-    careless: {min_sensitivity: 0.9, min_specificity: 0.9, min_kappa: 0.8}
-judges:
-  careless:
-    {provider: scripted, agent: careless, release: release, family: careless, released: 2025-02-01}
-"""
+JUDGE = cases(__file__, "judge")
 
 
 def _check(study: Study) -> str:

@@ -515,18 +515,7 @@ def test_requests_that_fail_are_kept_and_counted_by_class(swept: Swept) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
-    [
-        ("  kind: {{provider: openai, model: kind-1, base_url: \"{url}\", api_key_env: JUDGE_KEY}}",
-         "  kind: {{provider: scripted, agent: honest, error_rate: 0.0}}", 13, "plain model"),
-        ("  kind:", "  honest:", 13, "taken"),
-        ("  kind:", "  deterministic:", 13, "taken"),
-        ("model: kind-1,", "model: kind-1, context: 9000,", 13, "no 'context'"),
-        ("model: kind-1,", "modle: kind-1,", 13, "did you mean 'model'"),
-        ("199}}", "199, judges: {{nobody: {{}}}}}}", 14, "no such judge"),
-        ("199}}", "199, judges: {{kind: {{min_kapa: 1}}}}}}", 14, "did you mean 'min_kappa'"),
-        ("199}}", "199, judges: {{kind: {{min_criteria: 50}}}}}}", 14, "400"),
-        ("199}}", "199, judges: {{kind: {{min_sensitivity: 90}}}}}}", 14, "90: a number up to 1"),
-    ],
+    cases(__file__, "bad_judges"),
 )  # fmt: skip
 def test_a_bad_judge_is_named_by_its_line(
     tmp_path: Path, old: str, new: str, line: int, message: str

@@ -24,6 +24,7 @@ from study.steps.sweep.sweep import SweepOutcome, SweepRequest
 from study.workspace.setup import Watch
 from study.workspace.snapshot import closed_wave
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import draw_tiny, run_wave
 
 ROOT = "00000000000000000000000000000000000000000000000000000000000005ed"
@@ -153,14 +154,7 @@ def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None
         assert found["models"] == ["clumsy", "skilled"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--model", "nobody"), "there is no model 'nobody' in study.yaml; it has skilled, clumsy"),
-        (("--model", "spiked"), "'spiked' is an agent that knows a release"),
-        (("--seeds", "1"), "1 is not in the range"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), cases(__file__, "refused"))
 def test_what_cannot_be_run_is_one_line(
     tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
@@ -174,14 +168,7 @@ def test_what_cannot_be_run_is_one_line(
     assert not (study.folder / "pilot").exists()
 
 
-@pytest.mark.parametrize(
-    ("store", "placed"),
-    [
-        ("store", "store"),
-        ("/data/it/", "/data/it-pilot-ab"),
-        ("s3://b/it?endpoint=http://h", "s3://b/it-pilot-ab?endpoint=http://h"),
-    ],
-)
+@pytest.mark.parametrize(("store", "placed"), cases(__file__, "stores"))
 def test_its_store_is_beside_that_of_the_study(store: str, placed: str) -> None:
     assert pilot._store(store, "ab") == placed
 

@@ -157,19 +157,7 @@ def test_a_table_gives_variance_and_price(tmp_path: Path) -> None:
     assert found["components"]["from"] == table
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--gap", "0"), "gap 0 must lie between 0 and 1"),
-        (("--gap", "nan"), "gap nan must lie between 0 and 1"),
-        (("--from", "nowhere.csv"), "nowhere.csv"),
-        (("--from", ".."), "no study.yaml"),
-        (("--from", ".", "--grader", "flash"), "of a study the exact grades are taken"),
-        (("--from", "."), "`dosimeter pilot --study .` runs one"),
-        (("--grader", "flash"), "it chooses among the rows of `--from TABLE`"),
-        (("--study", "nowhere"), "nowhere"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), cases(__file__, "refused"))
 def test_what_cannot_be_is_one_line_and_exit_code_2(
     arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

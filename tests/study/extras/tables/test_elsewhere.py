@@ -198,15 +198,7 @@ def test_another_wave_has_other_ids_in_another_order(
     assert prompts[0] != prompts[1]
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "why"),
-    [
-        ("mode: agentic", ("--plain",), "modes: {compute_average/easy: single_turn}"),
-        ("", ("--to", "age1no"), "is not an age recipient"),
-        ("", ("--plain", "--to", "age1no"), "one of --to and --plain"),
-        ("", ("--reveal", "--plain"), "--arm and --reveal go with episodes"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words", "why"), cases(__file__, "wrong_exports"))
 def test_a_wrong_export_is_one_line_and_begins_nothing(
     begun: Path, tmp_path: Path, text: str, words: tuple[str, ...], why: str
 ) -> None:

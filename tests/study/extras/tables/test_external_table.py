@@ -15,6 +15,7 @@ from generators.child_process import ChildLimits
 from study.main import main
 from tests.analysis.conftest import simulate
 from tests.analysis.plan.test_standard import WAVES
+from tests.cases import cases
 
 OLD = [f"old-{n}" for n in range(4)]
 COLUMNS = ("look", "model", "arm", "stratum", "instance", "score", "passed", "total", "allocation")
@@ -139,20 +140,7 @@ def test_of_a_judges_scores_no_control_is_told(table: Path, tmp_path: Path) -> N
     assert "a table has no archived answers" in run(str(table), "--plan", str(plan))[2]
 
 
-@pytest.mark.parametrize(
-    ("plan", "said"),
-    [
-        ("preset: standard-v2", "preset: 'standard-v2': 'basic-v1' or 'standard-v1' is right"),
-        ("preset: standard-v1\nlocks: 2", "plan.yaml:2: locks: unknown key; known are preset"),
-        ("- a", "plan.yaml:1: a plan is a mapping"),
-        ("alpha: 0.1\npermutations: 99\nlooks: 20", "plan.yaml: plan 'basic-v1': permutations: 99"),
-        ("preset: standard-v1\ncontrols: {frozen: [who]}", "no rows of the control 'who'"),
-        ("strata: [a/b]", "no rows by grader"),
-        ("controls: {pre_exposure: [old-0]}", "plan.yaml:1: controls: the preset basic-v1 has no"),
-        ("alpha: 0.01\nsensitivity: [gee]", "plan.yaml:2: sensitivity: the preset basic-v1"),
-        ("plan:\n  exclusions: []", "plan.yaml:2: plan.exclusions: the preset basic-v1 has no"),
-    ],
-)
+@pytest.mark.parametrize(("plan", "said"), cases(__file__, "bad_plans"))
 def test_a_bad_plan_is_one_error(table: Path, tmp_path: Path, plan: str, said: str) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(plan + "\n", encoding="utf-8")

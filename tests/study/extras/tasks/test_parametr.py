@@ -152,20 +152,7 @@ def test_a_generator_that_fails_is_one_line(written: Path) -> None:
     assert ended.stderr.splitlines()[-1].endswith("original: ZeroDivisionError: division by zero")
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"config.json": None}, "config.json: No such file or directory"),
-        ({"metarubrics.json": "{"}, "metarubrics.json: Expecting"),
-        ({"metarubrics.json": "[]"}, "no task of PARAMETR-Bench's form"),
-        ({"metarubrics.json": '{"metarubrics": [{"key": "a"}]}'}, "'category'"),
-        ({"config.json": '{"difficulties": {"easy": {}}}'}, "easy, medium and hard"),
-        ({"config.json": "{}"}, "'difficulties'"),
-        ({"generate.py": "import random\nrandom.seed(1)\n"}, "takes no seed"),
-        ({"prompt.md": "<answer>\n<final_result>\n"}, "asks for <answer> and final_result tags"),
-        ({"prompt.md": "[final_result] or <answer>"}, "asks for <answer> and final_result tags"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "said"), cases(__file__, "other_forms"))
 def test_a_folder_of_another_form_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str | None], said: str
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from study.errors import StudyError
 from study.extras.tasks.scaffold import new_task
+from tests.cases import cases
 
 ROOT = Path(__file__).resolve().parents[4]
 GUIDE = ROOT / "docs" / "writing-a-task.md"
@@ -139,18 +140,7 @@ def test_a_family_that_breaks_promises_exits_with_1(written: Path) -> None:
         ) in problems
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("count_circles", "there is a task family"),
-        ("Lucky", "small letters"),
-        ("../lucky", "small letters"),
-        ("a", "small letters"),
-        ("json", "taken by Python"),
-        ("lambda", "taken by Python"),
-        ("generators", "or by dosimeter"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), cases(__file__, "bad_names"))
 def test_a_name_that_no_family_may_have_is_refused(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(StudyError, match=said):
         new_task(name, tmp_path / "new")

@@ -39,16 +39,7 @@ def test_a_bad_question_does_not_block_the_others(template: Path, tmp_path: Path
     assert trees == {"qgreet_s1", "qgreet_s2", "qsums-rows-5_s1", "qsums-rows-50_s1"}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ((), "mine.yml:8: tests[1].samples: "),
-        ((), "choose among the other questions: greet, sums-rows-5, sums-rows-50"),
-        (("--questions", "bad"), "mine.yml:8: tests[1].samples: "),
-        (("--questions", "gret"), "no question 'gret'; did you mean 'greet'?"),
-        (("--questions", "greet,,bad"), "give ids of questions with commas between them"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), cases(__file__, "refused"))
 def test_a_question_that_is_not_right_is_refused(
     template: Path, tmp_path: Path, options: tuple[str, ...], words: str
 ) -> None:

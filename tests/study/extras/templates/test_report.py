@@ -105,18 +105,7 @@ PAIR = cases(__file__, "pair")
 
 @pytest.mark.parametrize(
     ("scoring", "call", "setup", "grouped"),
-    [
-        ("stringmatch", "{{file_line_count:TARGET_FILE}}", "*files", True),
-        ("stringmatch", "It has {{ file_line_count : TARGET_FILE }}.", "*files", True),
-        ("stringmatch", "{{file_word_count:TARGET_FILE}}", "*files", False),
-        ("jsonmatch", "[{{file_line_count:TARGET_FILE}}]", "*files", False),  # the same format
-        (
-            "stringmatch",
-            "{{file_line_count:TARGET_FILE}}",
-            "{<<: *files, content: {type: lorem_lines, count: 8}}",
-            False,
-        ),
-    ],
+    cases(__file__, "tasks"),
     ids=["the same", "otherwise put", "another function", "one format", "another sandbox"],
 )
 def test_one_task_is_one_sandbox_and_the_same_functions(scoring, call, setup, grouped):
@@ -222,12 +211,7 @@ def test_the_command_prints_and_writes(runs, tmp_path):
 
 @pytest.mark.parametrize(
     ("args", "said"),
-    [
-        (["{0}/good", "{1}/good"], "both would be the model 'good'; give MODEL=DIR"),
-        (["{0}/nothing"], "a run folder holds precheck.jsonl and responses.jsonl"),
-        (["{0}/good", "--template", "past"], "past: its question 301 reads otherwise"),
-        (["{0}/good", "{1}/other"], "question 301: readfile_jsonmatch"),
-    ],
+    cases(__file__, "refused"),
     ids=["one name", "no folder", "another template", "other questions"],
 )
 def test_what_cannot_be_compared_is_refused(runs, tmp_path, args, said):
@@ -244,17 +228,7 @@ def test_what_cannot_be_compared_is_refused(runs, tmp_path, args, said):
     assert not out.exists()
 
 
-STUDY = """\
-study: templated
-tasks:
-  - {family: count_circles, difficulty: easy}
-  - {template: formats, questions: [301, 304]}
-seeds_per_arm: 6
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.0}
-waves:
-  - [honest]
-"""
+STUDY = cases(__file__, "study")
 
 
 def result(instance, **given) -> ResultRow:

@@ -219,19 +219,7 @@ def test_another_run_does_not_continue_it(
     assert "was begun with version" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ((), "give --server URL, or --model NAME"),
-        (("--server", "http://127.0.0.1:9", "--model", "x"), "give --server URL, or --model NAME"),
-        (("--model", "x", "--shared"), "--shared goes with --server"),
-        (("--model", "x", "--max-output-tokens", "9"), "--max-output-tokens goes with --server"),
-        (("--server", "127.0.0.1:9"), "is no address"),
-        (("--server", "http://"), "is no address"),
-        (("--server", "http://127.0.0.1:9", "--seed", "7"), "64 hexadecimal digits"),
-        (("--model", "x"), "study.yaml"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "reason"), cases(__file__, "bad_input"))
 def test_bad_input_leaves_nothing(
     template: Path, tmp_path: Path, arguments: tuple[str, ...], reason: str
 ) -> None:

@@ -88,13 +88,7 @@ RESPONSES = [
     response(101),
     response(104),
 ]
-FILES = {
-    "q402_s1/big.json": '{"n": 4}\n',
-    "q401_s1/sum.txt": "0",
-    "diary/a.log": "",
-    "diary/b": "",
-    "q104_s1/x/y": "",
-}
+FILES = cases(__file__, "files")
 CORRECT = [True, False, False, True, False, True, True, False]
 LENIENT = [True, True, True, True, False, True, True, False]
 
@@ -386,17 +380,7 @@ def test_without_the_sandbox_tree_questions_about_files_are_undetermined(run, tr
     assert (row["correct"], row["lenient_correct"], row["failure"]) == (None, None, "undetermined")
 
 
-@pytest.mark.parametrize(
-    ("name", "prefix"),
-    [
-        ("sandbox", ""),
-        ("test_artifacts", ""),
-        ("one.zip", ""),
-        ("one.zip", "sandbox/"),
-        ("one.zip", "someone/sandbox/"),
-        ("one.zip", "model-7/"),
-    ],
-)
+@pytest.mark.parametrize(("name", "prefix"), cases(__file__, "remaps"))
 def test_a_remap_is_found_in_the_one_tree_of_the_folder(run, name, prefix):
     if name.endswith(".zip"):
         put_zip(run / name, prefix)

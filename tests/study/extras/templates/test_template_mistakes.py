@@ -13,19 +13,7 @@ from tests.cases import cases
 from tests.study.cli.program import run
 
 TEMPLATE = cases(__file__, "template")
-VALUES = """\
-format: 1
-types:
-  department: [Weaving, Dyeing]
-  status: {values: [open, shut], weights: [0.9, 0.1], empty: 0.1}
-  price: {range: [0.5, 99]}
-pools:
-  fruit: [apple, pear]
-together:
-- types: [city, region]
-  rows: [[Oakville, North], [Elmton, South]]
-  weights: [0.5, 0.5]
-"""
+VALUES = cases(__file__, "values")
 BIDI = "\u202e"
 MILLION = 1_000_000
 OTHERS = "; mend it, or choose among the other questions: "  # of commands that need all

@@ -29,14 +29,7 @@ from tests.study.conftest import make_study, run_wave, sweep
 
 QUESTIONS = {"past": 10, "formats": 4}
 PROTOCOL = cases(__file__, "protocol")
-OWN = """\
-tests:
-- question_id: greet
-  samples: 2
-  template: "Respond only with {{entity1}} {{number1:1000:9999}}"
-  scoring_type: stringmatch
-  expected_response: "{{entity1}} {{number1:1000:9999}}"
-"""
+OWN = cases(__file__, "own")
 
 
 def results_of(study: Study, wave: int) -> list[EpisodeResult]:
@@ -188,20 +181,7 @@ def test_a_question_of_few_instances_is_no_source_of_two_arms(tmp_path: Path):
     assert template_family("ours.yml", few).questions == ("greet",)
 
 
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        ("{template: nowhere.yml}", "give a template file, or one of the library: formats, past"),
-        ("{template: past, questions: [999]}", "no question '999'"),
-        ("{template: past, difficulty: easy}", "has no `difficulty`"),
-        ("{template: past, questions: []}", "questions"),
-        ("{family: count_circles, difficulty: easy, questions: [1]}", "those of a `template`"),
-        ("{family: count_circles}", "'difficulty' is missing"),
-        ("{template: count_circles.yml}", "is the name of a built-in task"),
-        ("{template: broken.yml}", "unknown placeholder"),
-        ("{templat: past}", "did you mean 'template'"),
-    ],
-)
+@pytest.mark.parametrize(("task", "said"), cases(__file__, "refused"))
 def test_a_task_that_is_no_template_is_refused_by_line(tmp_path: Path, task: str, said: str):
     (tmp_path / "count_circles.yml").write_text(OWN)
     (tmp_path / "broken.yml").write_text(OWN.replace("entity1", "entitty1"))

@@ -10,15 +10,9 @@ from click.testing import CliRunner
 
 from generators.templates.library import library_text
 from study.main import main
+from tests.cases import cases
 
-BROKEN = """\
-tests:
-- question_id: 1
-  sample: 3
-  template: "Say {{entty1}}"
-  scoring_type: stringmach
-  expected_response: "{{csv_sun:X:TARGET_FILE}}"
-"""
+BROKEN = cases(__file__, "broken")
 
 
 def run(*arguments: str) -> tuple[int, str]:

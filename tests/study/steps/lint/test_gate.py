@@ -25,32 +25,9 @@ from tests.study.conftest import SMALLNESS
 STUDY = cases(__file__, "study")
 NEW = "  new: {provider: scripted, agent: honest, error_rate: 0.2}\n"
 # One question with one answer, and one with thousands.
-TEMPLATE = """\
-tests:
-- question_id: plain
-  samples: 2
-  template: "Respond only with forty-two, whatever {{number1:1000:9999}} is"
-  scoring_type: stringmatch
-  expected_response: "forty-two"
-- question_id: wide
-  samples: 2
-  template: "Respond only with {{number1:1000:9999}}"
-  scoring_type: stringmatch
-  expected_response: "{{number1:1000:9999}}"
-"""
+TEMPLATE = cases(__file__, "template")
 # A filter that never matches: its answer is 0 for ever.
-BROKEN = """\
-tests:
-- question_id: lost
-  samples: 2
-  template: "How many in Enginering are in {{artifacts}}/{{entity1}}.csv? Reply with the number."
-  scoring_type: stringmatch
-  expected_response: "{{csv_count_where:ID:DEPT:==:Enginering:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_csv
-    target_file: "{{artifacts}}/{{entity1}}.csv"
-    content: {headers: [ID, DEPT], header_types: [id, department], rows: 40}
-"""
+BROKEN = cases(__file__, "broken")
 PRICES = """\
 prices:
   - {provider: openai, model: m-1, input: 1, output: 2, date: 2026-11-01, source: a test}

@@ -22,31 +22,19 @@ from study.steps.sweep.spending import attempt_turns, price_pins
 from study.steps.sweep.sweep import SweepRequest, sweep_wave
 from study.workspace.address import open_study
 from study.workspace.setup import NO_IMAGE, PinnedImage
+from tests.cases import cases
 from tests.study.conftest import SMALLNESS
 
 CASES = 24 if os.environ.get("DOSIMETER_ALL_SEEDS") else 12
 URL = "http://127.0.0.1:9/v1"
-TEMPLATE = """\
-tests:
-- question_id: wide
-  samples: 2
-  template: "Respond only with {{number1:1000:9999}}"
-  scoring_type: stringmatch
-  expected_response: "{{number1:1000:9999}}"
-"""
+TEMPLATE = cases(__file__, "template")
 PRICES = """\
 prices:
   - {provider: openai, model: m-1, input: 1, output: 2, date: 2026-11-01, source: a test}
   - {provider: anthropic, model: c-1, input: 1, output: 2, date: 2026-11-01, source: a test}
 """
 TASKS = ("compute_average/easy", "count_circles/easy", "hubble_constant/easy", "own.yml")
-FORMS = (
-    "",
-    ", context: 3000",
-    ", context: 200000",
-    ", context: 200000, max_tokens: 4000",
-    ", context: 100000, max_tokens: 4000",
-)
+FORMS = cases(__file__, "forms")
 MODES = (
     "",
     "",
@@ -54,22 +42,8 @@ MODES = (
     ", modes: {ONE: single_turn, TWO: single_turn}",
 )
 RETENTION = ("", *3 * (", retention: none",), *3 * (", retention: kept",))
-NEW = (
-    "{{provider: scripted, agent: honest, error_rate: 0.2}}",
-    "{{provider: scripted, agent: spiked, error_rate: 0.2, release: release}}",
-    "{{provider: openai, model: m-1, base_url: '{url}', api_key_env: A_KEY{form}{kept}}}",
-    "{{provider: openai, model: m-2, base_url: '{url}', api_key_env: ''{form}{kept}}}",
-    "{{provider: anthropic, model: c-1, api_key_env: A_KEY{form}{kept}}}",
-    "{{provider: agent_server, base_url: '{url}', tree: host{kept}}}",
-    "{{provider: agent_server, base_url: '{url}', tree: bridge{kept}}}",
-)
-JUDGE = (
-    "",
-    "",
-    "judges:\n  j: {provider: openai, model: m-1, base_url: 'URL', api_key_env: A_KEY}\n",
-    "judges:\n  j: {provider: openai, model: m-2, base_url: 'URL', api_key_env: ''}\n",
-    "judges:\n  j: {provider: scripted, agent: careless}\n",
-)
+NEW = cases(__file__, "new")
+JUDGE = cases(__file__, "judges")
 WAVES = (
     "  - [old-1, old-2]\n  - [old-1, new]\n",
     "  - [old-1, old-2]\n  - [old-1, new]\n  - [old-1, new]\n",
@@ -79,21 +53,9 @@ WAVES = (
     "  - [old-1, old-2]\n  - {models: [old-1, new], tranches: {new: 1}}\n",
     *2 * ("  - [old-1, old-2]\n  - {models: [new]MODES}\n",),
 )
-PLAN = (
-    "",
-    "plan: {looks: 1}\n",
-    "plan: {preset: standard-v1, controls: {pre_exposure: [old-1, old-2]}}\n",
-    "plan: {preset: standard-v1, controls: {pre_exposure: [old-1, old-2], frozen: [old-1]}}\n",
-    "plan: {preset: standard-v1, second_grader: j, controls: {pre_exposure: [old-1, old-2]}}\n",
-)
+PLAN = cases(__file__, "plans")
 RESERVE = ("", "reserve: {tranches: 1, seeds_per_arm: 2}\n")
-BUDGET = (
-    "",
-    "prices: prices.yaml\n",
-    "prices: prices.yaml\nbudget: {run: 500}\n",
-    "prices: prices.yaml\nbudget: {run: 500, reserve: bound}\n",
-    "prices: prices.yaml\nbudget: {models: {new: 5}}\n",
-)
+BUDGET = cases(__file__, "budgets")
 SANDBOX = ("local", "docker", "docker")
 
 

@@ -30,6 +30,7 @@ from study.extras.probe.results import _adjusted
 from study.main import main
 from study.steps.sweep.exposure_ledger import burned_tranches, provider_of
 from study.workspace.address import open_study
+from tests.cases import cases
 from tests.ledgers import signed_ledger
 from tests.study.conftest import SMALL, make_study
 
@@ -235,16 +236,7 @@ def test_a_leak_is_declared_once(tmp_path: Path) -> None:
     assert verify_study(study.store, study.identities()).holds
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "Missing option '--tranche'"),
-        (["--tranche", "3"], "there is no tranche 3; 0 to 2 were drawn"),
-        (["--tranche", "0", "--since", "soon"], "a date is 2027-03-01"),
-        (["--tranche", "0", "--since", "9999-01-01"], "9999-01-01 is in the future"),
-        (["--tranche", "0", "--reason", " "], "give it in words"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), cases(__file__, "refused"))
 def test_a_leak_that_cannot_be_is_refused(reserved: Path, options: list[str], said: str) -> None:
     command = ["leak", "declare", "--study", str(reserved), "--reason", "r", *options]
     result = CliRunner().invoke(main, command)

@@ -49,17 +49,7 @@ def test_the_address_is_the_pin_s_or_the_provider_s() -> None:
     assert address_of(pin("a", "scripted")) == ""
 
 
-@pytest.mark.parametrize(
-    ("failure", "words"),
-    [
-        (
-            "provider:connection",
-            "gone: connection (provider) × 3; nothing answers at http://h:1/v1: is the server",
-        ),
-        ("provider:auth", "gone: auth (provider) × 3; the key in OPENAI_API_KEY"),
-        ("sandbox:engine", "gone: engine (sandbox) × 3"),
-    ],
-)
+@pytest.mark.parametrize(("failure", "words"), cases(__file__, "failures"))
 def test_a_failure_names_model_address_and_remedy(failure: str, words: str) -> None:
     pins = [pin("gone", "openai", base_url="http://h:1/v1")]
     (line,) = failing_words(pins, [Failing("gone", failure, 3)])

@@ -34,20 +34,12 @@ from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import NO_IMAGE, PinnedImage
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.study.conftest import MARK, promise_unchecked
 from tests.study.steps.sweep.test_sweeps import own_actors, worker_processes
 
-STUDY = """\
-study: operated
-tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
-seeds_per_arm: 8
-models: {{slow: {{provider: openai, model: m, base_url: "{}", api_key_env: "", context: 100000}}}}
-waves: [[slow]]
-plan: {{permutations: 199}}
-sandbox: {{kind: local}}
-sweep: {{parallel: 4}}
-"""
+STUDY = cases(__file__, "study")
 CELLS = 16
 OPTIONS = ("--allow-dirty", "--allow-unknown-price")
 REQUEST = SweepRequest(0, allow_dirty=True, allow_unknown_price=True)

@@ -40,16 +40,7 @@ from tests.study.conftest import promise_unchecked
 SEEDS = 9
 EPISODES = 2 * SEEDS
 PROTOCOL = cases(__file__, "protocol")
-PRICES = """\
-prices:
-  - provider: openai
-    model: "sold-*"
-    input: 10
-    cached_input: 1
-    output: 100
-    date: 2026-11-01
-    source: the test
-"""
+PRICES = cases(__file__, "prices")
 DEAREST = Decimal("0.265")  # of a reply: 30 000 tokens, half of them cached, and 1 000 out
 JSON = ("--json", "--allow-dirty")
 

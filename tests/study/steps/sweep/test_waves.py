@@ -168,15 +168,7 @@ def test_a_wave_is_opened_on_a_reserve_tranche(tmp_path: Path) -> None:
     assert first.tranches == {"honest": (0,)}
 
 
-@pytest.mark.parametrize(
-    ("tranche", "said"),
-    [
-        ("3", "there is no tranche 3; there is 0 (the panel) to 2"),
-        ("other=1", "'other' is not of this wave"),
-        ("one", "give a tranche's number"),
-        ("=1", "give a tranche's number"),
-    ],
-)
+@pytest.mark.parametrize(("tranche", "said"), cases(__file__, "no_tranches"))
 def test_a_tranche_that_is_not_there_is_not_opened(tmp_path: Path, tranche: str, said: str) -> None:
     planned(tmp_path, RESERVED)
     command = ["wave", "open", "--study", str(tmp_path), "--models", "honest"]
@@ -239,21 +231,7 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
 CONTROLLED = cases(__file__, "controlled")
 
 
-@pytest.mark.parametrize(
-    ("models", "notes"),
-    [
-        ("old,reader,new", []),
-        ("old", []),
-        ("older,reader,new", ["without the frozen control 'old': older bridges it"]),
-        (
-            "new",
-            [
-                "without the frozen control 'old': all verdicts will be inconclusive",
-                "without the spiked control 'reader': all verdicts will be withheld",
-            ],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("models", "notes"), cases(__file__, "notes"))
 def test_what_a_wave_lacks_without_a_control_is_noted_when_it_is_opened(
     tmp_path: Path, models: str, notes: list[str]
 ) -> None:
