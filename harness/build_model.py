@@ -211,6 +211,6 @@ def _check_libraries(name: str, extra: str, libraries: Iterable[str]) -> None:
     for library in libraries:
         if importlib.util.find_spec(library) is None:
             raise ModelUnavailable(
-                f"model {name!r}: its provider needs {library}, which is not installed: install "
-                f"dosimeter[{extra}]"
+                f"model {name!r}: its provider needs {library}, which is not installed: "
+                f"pip install 'dosimeter[{extra}]'"
             )

@@ -3,6 +3,7 @@ and that the code that runs is this code, since other packages may take our plai
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import re
@@ -37,12 +38,15 @@ _PINNED_PACKAGES = (
 
 
 def read_provenance(root: Path, image: str) -> Provenance:
-    """Return the provenance of the checkout at ``root``; ``image`` is the sandbox image's digest.
+    """Return the provenance of the checkout at ``root``, or of the packages that a wheel installed
+    there; ``image`` is the sandbox image's digest.
 
     Untracked files make a tree dirty; ignored ones and the folders of studies do not. Where git is
     missing or ``root`` is not the top of a repository, the commit is that of ``stamp_tree``, and
     the tree is clean if code and lock are those that were stamped. Without a stamp the commit is
-    "unknown" and the tree dirty.
+    ``dosimeter-VERSION@sha256:…``, the digest of the wheel's files by its RECORD, and the tree is
+    clean if the files are those of the wheel. Without a wheel the commit is "unknown" and the tree
+    dirty.
     """
     import platform
 
@@ -97,9 +101,9 @@ def check_tree(now: Provenance, allow_dirty: bool) -> None:
     """Raise BrokenPromise for code that no commit names, unless it is allowed."""
     if now.dirty and not allow_dirty:
         raise BrokenPromise(
-            "dirty tree: files differ from the commit, or there is no repository. Commit or "
-            "stash the changes, or run with --allow-dirty, which the ledger records and "
-            "the report shows"
+            "dirty tree: files differ from the commit or the wheel, or there is neither. Commit or "
+            "stash the changes, install the wheel again, or run with --allow-dirty, which the "
+            "ledger records and the report shows"
         )
 
 
@@ -185,10 +189,36 @@ def _read_stamp(root: Path) -> tuple[str, bool]:
     try:
         commit, *digests = (root / STAMP).read_text(encoding="ascii").split()
     except (OSError, ValueError):
-        return "unknown", True
+        return _read_wheel(root)
     if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", commit):
         return "unknown", True  # a checkout's, which `git archive` has not written into
     return commit, digests != _tree_digests(root)
+
+
+def _read_wheel(root: Path) -> tuple[str, bool]:
+    """Name, version and digest of the wheel that was installed at ``root``, and whether the files
+    are others than its. The digest is that of the lines of RECORD of our packages, sorted."""
+    from importlib import metadata
+
+    for wheel in metadata.distributions(name="dosimeter", path=[str(root)]):
+        record = (wheel.read_text("RECORD") or "").splitlines()
+        lines = sorted(line for line in record if _is_own_file(line.rpartition(",sha256=")[0]))
+        places = (path for name in PACKAGES for path in (root / name).rglob("*") if path.is_file())
+        own = (path for path in places if _is_own_file(path.relative_to(root).as_posix()))
+        text = "".join(f"{line}\n" for line in lines)
+        commit = f"dosimeter-{wheel.version}@{digest_bytes(text.encode())}"
+        return commit, lines != sorted(_record_line(root, path) for path in own)
+    return "unknown", True
+
+
+def _is_own_file(place: str) -> bool:
+    return place.partition("/")[0] in PACKAGES and not place.endswith(".pyc")
+
+
+def _record_line(root: Path, path: Path) -> str:
+    data = path.read_bytes()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    return f"{path.relative_to(root).as_posix()},sha256={digest},{len(data)}"
 
 
 def _tree_digests(root: Path) -> list[str]:

@@ -40,6 +40,30 @@ def error_line(message: str) -> str:
     )
 
 
+# Modules of the libraries that extras of the distribution install.
+EXTRA_MODULES = {
+    "analysis": "jinja2 matplotlib pandas pyarrow scipy statsmodels",
+    "docker": "docker requests",
+    "hub": "huggingface_hub",
+    "inspect": "inspect_ai",
+    "items": "datasketch re2",
+    "local": "xllamacpp",
+    "models": "openai pydantic_ai",
+    "s3": "boto3 botocore",
+    "sweep": "ray",
+}
+
+
+def install_line(error: Exception) -> str | None:
+    """Return the command that installs the library of an extra that is not installed; None for
+    another error."""
+    library = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    for extra, modules in EXTRA_MODULES.items():
+        if library in modules.split():
+            return f"{library} is not installed: pip install 'dosimeter[{extra}]'"
+    return None
+
+
 class StudyError(Exception):
     """Bad input: names the place, the fault and the remedy."""
 

@@ -18,7 +18,7 @@ from registry.errors import BrokenPromise
 from registry.provenance import PACKAGES, verify_packages
 from study import catalogue
 from study.catalogue import GROUPS
-from study.errors import WorkOwedError, error_line, without_keys
+from study.errors import WorkOwedError, error_line, install_line, without_keys
 from study.printing import Exit, show_logs
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -101,6 +101,8 @@ class Commands(click.Group):
                 message = f"{error.filename or 'a file cannot be written'}: {error.strerror}"
             elif _is_own_error(error):
                 message = str(error)
+            elif (line := install_line(error)) is not None:
+                message = line
             else:
                 raise
             click.echo(f"dosimeter: {error_line(message)}", err=True)

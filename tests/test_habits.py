@@ -1,21 +1,17 @@
-"""What helps a newcomer: the scripts that CI runs, hooks, citation, types in the wheel."""
+"""What helps a newcomer: the scripts that CI runs, hooks, citation."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
-
-from registry.provenance import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,13 +20,6 @@ def read_yaml(name: str) -> dict[str, object]:
     value = yaml.safe_load((ROOT / name).read_text())
     assert isinstance(value, dict)
     return value
-
-
-def test_the_wheel_has_the_packages_with_their_types(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    assert {f"{package}/py.typed" for package in PACKAGES} <= set(zipfile.ZipFile(wheel).namelist())
 
 
 def test_every_table_of_cases_is_used_by_the_test_beside_it() -> None:

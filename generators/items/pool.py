@@ -99,12 +99,9 @@ def stratum_name(pool: str, value: str = "") -> str:
 
 def near_duplicates(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
     """Yield pairs of groups whose texts are alike by MinHash over triples of words, each found by
-    its hashes and then compared. Raises GeneratorError without the library."""
-    try:
-        from datasketch import MinHash, MinHashLSH
-    except ImportError:
-        message = "duplicates are found with datasketch: install `dosimeter[items]`"
-        raise GeneratorError(message) from None
+    its hashes and then compared."""
+    from datasketch import MinHash, MinHashLSH
+
     triples = [_triples(group.text) for group in groups]
     index = MinHashLSH(threshold=_LOOSE, num_perm=_PERMUTATIONS)
     hashes = MinHash.generator(triples, num_perm=_PERMUTATIONS, seed=1, hashfunc=zlib.crc32)

@@ -100,12 +100,19 @@ class Plan:
 class Provenance:
     """The code and environment that a promise was made or kept with."""
 
-    commit: str  # full hash, or "unknown" outside a repository
+    commit: str  # full hash; of an installed package its wheel; "unknown" without either
     dirty: bool
     lock: str  # digest of requirements.lock
     image: str  # digest of the sandbox image, or "none" for the local sandbox
     python: str
     packages: tuple[tuple[str, str], ...]  # name, version of those that shape results
+
+    @property
+    def code(self) -> str:
+        """Commit or wheel in short, and whether files differ from it."""
+        name, colon, digest = self.commit.rpartition(":")
+        kind = "wheel" if colon else "commit"
+        return f"{kind} {name}{colon}{digest[:12]}{' with changes' if self.dirty else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ def describe(record: Preregistration) -> str:
     return (
         f"plan {plan.name}: {counted(len(plan.strata), 'stratum', 'strata')}, "
         f"{counted_range(plan.sizes, 'seed')} an arm and stratum, {counted(plan.looks, 'look')}, "
-        f"one-sided alpha {plan.alpha:g}; commit {record.provenance.commit[:12]}"
+        f"one-sided alpha {plan.alpha:g}; {record.provenance.code}"
     )
 
 

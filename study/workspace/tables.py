@@ -35,7 +35,6 @@ from registry.ledger.inventory import read_results
 from registry.ledger.records import WaveClosed
 from registry.sealing import decrypt, encrypt
 from registry.stores.parallel import parallel_map
-from study.errors import StudyError
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
@@ -185,9 +184,7 @@ class WaveTable:
 
 
 def make_part(results: Sequence[EpisodeResult]) -> Part:
-    """The results as an Arrow table, with the columns of EpisodeResult. Raises StudyError if the
-    library for Parquet is not installed."""
-    _parquet()
+    """The results as an Arrow table, with the columns of EpisodeResult."""
     import pyarrow as pa
 
     schema = pa.schema(_fields(EpisodeResult))
@@ -196,25 +193,17 @@ def make_part(results: Sequence[EpisodeResult]) -> Part:
 
 def write_part(part: Part) -> bytes:
     """The bytes of a Parquet file with these rows: the same for the same rows."""
+    import pyarrow.parquet as pq
+
     file = io.BytesIO()
-    _parquet().write_table(part, file, compression="zstd", version="2.6")
+    pq.write_table(part, file, compression="zstd", version="2.6")
     return file.getvalue()
 
 
 def _read_part(data: bytes) -> Part:
-    return _parquet().ParquetFile(io.BytesIO(data)).read()
+    import pyarrow.parquet as pq
 
-
-def _parquet() -> Any:
-    """The library for Parquet. Raises StudyError if it is not installed."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise StudyError(
-            "the rows of a closed wave are kept as Parquet, for which a library is missing: "
-            "pip install 'dosimeter[analysis]'"
-        ) from None
-    return pyarrow.parquet
+    return pq.ParquetFile(io.BytesIO(data)).read()
 
 
 def _rows() -> TypeAdapter[list[EpisodeResult]]:

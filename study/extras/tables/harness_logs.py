@@ -169,10 +169,8 @@ def _parse(model: type[M], value: object, place: str, what: str) -> M:
 def _read_inspect(path: Path, answers: bool = False) -> Log:
     """A log of Inspect, whole or as far as it came; with ``answers`` if asked for, which takes
     longer."""
-    try:
-        from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
-    except ImportError:
-        raise StudyError(f"{path}: to read it install inspect-ai") from None
+    from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
+
     try:
         log = read_eval_log(path, header_only=True)
         found: Sequence[Any] = [] if answers else read_eval_log_sample_summaries(path)

@@ -158,15 +158,9 @@ def _header(study: StudySnapshot, episodes: list[Listed]) -> LogHeader:
 
 
 def write_log(path: Path, header: LogHeader, logged: list[LoggedEpisode]) -> None:
-    """Write a log that its owner alone may read. Raises StudyError if Inspect's library is not
-    installed."""
-    try:
-        from inspect_ai.log import EvalLog, write_eval_log
-    except ImportError as error:
-        raise StudyError(
-            "Inspect logs are written by Inspect's own library, which is not installed here: "
-            "install dosimeter[inspect]"
-        ) from error
+    """Write a log that its owner alone may read."""
+    from inspect_ai.log import EvalLog, write_eval_log
+
     # Calls may hold halves of surrogate pairs, which no file can: they are replaced.
     text = json.dumps(_log_json(header, logged), ensure_ascii=False).encode("utf-8", "replace")
     write_eval_log(EvalLog.model_validate_json(text), path)

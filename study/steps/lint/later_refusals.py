@@ -11,7 +11,6 @@ from itertools import chain
 from math import log10
 
 from generators.catalog import BUILT_IN_NAMES, Catalog
-from generators.errors import GeneratorError
 from generators.items.pool import Group, guess_rate, near_duplicates, stated_keys
 from generators.task import Solvable
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
@@ -187,12 +186,7 @@ def unproved_tasks(protocol: Protocol, watch: Watch) -> Iterator[tuple[str, tupl
 def _pool_problems(source: PoolSource, groups: Sequence[Group]) -> Iterator[str]:
     """Yield what is wrong with the items of a pool: near-duplicates in two groups, of which one may
     be published and the other kept; and prompts that state their key."""
-    try:
-        alike = list(near_duplicates(groups))
-    except GeneratorError as error:
-        yield str(error)
-        return
-    stated = list(stated_keys(groups))
+    alike, stated = list(near_duplicates(groups)), list(stated_keys(groups))
     if len(alike) > MOST_ALIKE * len(groups):
         one, other = alike[0]
         yield (

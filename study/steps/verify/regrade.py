@@ -157,10 +157,8 @@ def _unchecked(study: StudySnapshot, waves: Mapping[int, _Wave]) -> Iterator[Fin
         if made.dirty or now.dirty or made.commit != now.commit:
             yield (
                 "",
-                f"that wave {number} was graded by this very code: it names commit "
-                f"{made.commit[:12]}{' with changes' if made.dirty else ''}, and this is "
-                f"{now.commit[:12]}{' with changes' if now.dirty else ''}; both grade known "
-                "answers alike",
+                f"that wave {number} was graded by this very code: it names {made.code}, and this "
+                f"is {now.code}; both grade known answers alike",
             )
         if waves[number].prices is None:
             yield "", f"the cost of wave {number}: the price file is not the one that it names"

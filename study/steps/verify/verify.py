@@ -164,19 +164,21 @@ def check_code(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
         if made.dirty:
             changed.append(str(entry.sequence))
             continue
-        if (lock := lock_of_commit(CHECKOUT, made.commit)) is None:
-            yield "", f"the code of {entry.place}: this repository has no commit {made.commit[:40]}"
-        elif lock != made.lock:
+        here = (now.commit, now.dirty) == (made.commit, False)
+        lock = lock_of_commit(CHECKOUT, made.commit)
+        if lock is None and not here:
+            yield "", f"the code of {entry.place}: it names {made.code}, and this is {now.code}"
+        elif lock not in (None, made.lock):
             problem = f"lock {made.lock} is not that of its commit, {lock}"
             yield entry.place, f"{entry.kind}: its {problem}"
-        if entry.kind == "run-manifest" and (now.commit, now.dirty) == (made.commit, False):
+        if entry.kind == "run-manifest" and here:
             rules = rules_digest()
             if record.agent_rules != rules:
                 problem = f"agent rules {record.agent_rules} are not those of its commit, {rules}"
                 yield entry.place, f"{entry.kind}: its {problem}"
     if changed:
         records = ", ".join(changed)
-        yield "", f"the code of ledger records {records}: the tree had changes that no commit has"
+        yield ("", f"the code of ledger records {records}: it had changes of its own")
 
 
 Finding = tuple[str, str]  # place, problem; a place "" is a check that was not possible

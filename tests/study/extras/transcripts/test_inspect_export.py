@@ -215,5 +215,5 @@ def test_without_inspects_library_the_remedy_is_told_and_nothing_is_written(
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     refused = run(finished, "--out", str(tmp_path / "logs"))
     assert refused.exit_code == 2
-    assert "install dosimeter[inspect]" in refused.stderr
+    assert "pip install 'dosimeter[inspect]'" in refused.stderr
     assert list(tmp_path.iterdir()) == []
