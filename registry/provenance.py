@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from registry.ledger.records import Provenance
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry")
+PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry", "dosimeter")
 STAMP = ".commit"  # of a tree without a repository: `git archive` writes the commit into it
 _SOURCES = frozenset((".py", ".txt", ".yml", ".yaml", ".j2"))  # code, prompts, templates
 _PINNED_PACKAGES = (
@@ -128,8 +128,8 @@ def verify_packages(names: tuple[str, ...] = PACKAGES) -> None:
         if (path := package_folder(name)) != ROOT / name:
             raise RegistryError(
                 f"the package {name!r} is taken from {path or 'nowhere'}, not from {ROOT / name}: "
-                "something else has put a package of that name on the path; remove it, or install "
-                "dosimeter into an environment of its own (`make setup`)"
+                "a folder or package of that name comes first on Python's path; rename or remove "
+                "it, or install dosimeter into an environment of its own (docs/install.md)"
             )
 
 

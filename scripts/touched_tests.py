@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("registry", "generators", "analysis", "harness", "publish", "study")
+PACKAGES = ("registry", "generators", "analysis", "harness", "publish", "study", "dosimeter")
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "tests")
 FAST = "not slow and not docker and not ray and not s3 and not hub"
 

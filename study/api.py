@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.report.report import Report
 from registry.ledger.records import ReportIssued
+from registry.provenance import utc_now
 from registry.result_row import columns_of
 from study.errors import StudyError
 from study.steps import pipeline
@@ -87,6 +88,22 @@ class StudyView:
 def open_study(folder: str | Path) -> StudyView:
     """Open a study's folder. Raises StudyError, RegistryError."""
     return StudyView(pipeline.open_study(Path(folder)))
+
+
+def analyze(table: str | Path, *, plan: str | Path | None = None, **options: Any) -> pd.DataFrame:
+    """Run a study's analysis on results from elsewhere, a CSV or Parquet file, and return the
+    verdict of each model. ``options`` are those of `dosimeter analyze`: ``allocation``,
+    ``pre_exposure`` (names of models), ``grader``. The frame's ``attrs["deviations"]`` say what
+    the table departs from. Raises AnalysisError and StudyError that name the file."""
+    from analysis.report.report import report_json
+    from study.extras.tables.external_table import analyze_table
+
+    now = utc_now()
+    made = analyze_table(Path(table), None if plan is None else Path(plan), now=now, **options)
+    body = made if isinstance(made, dict) else report_json(made)
+    frame = _frame(body["models"])
+    frame.attrs["deviations"] = list(body["deviations"])
+    return frame
 
 
 def _frame(data: Mapping[str, Any] | list[dict[str, Any]]) -> pd.DataFrame:
