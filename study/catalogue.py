@@ -132,7 +132,7 @@ EXTRAS = (
         "tasks",
         (
             ("tasks", TASKS, "list, show and check task families; make instances"),
-            ("models", TASKS, "fetch the weights of a local model"),
+            ("models", TASKS, "fetch and serve a local model"),
         ),
     ),
     Extra(

@@ -136,7 +136,7 @@ def start_server(
     port: int = 0,
 ) -> LocalServer:
     """Serve the weights at the path, with a low-rank adapter if one is named, to clients that send
-    the key. Raises HarnessError."""
+    the key; to all on this machine if it is "". Raises HarnessError."""
     parameters: dict[str, Any] = {"path": str(path), "alias": alias, "key": key, "port": port}
     parameters |= {"threads": threads, "context": context}
     parameters["adapters"] = [] if adapter is None else [str(adapter)]
@@ -153,7 +153,9 @@ def start_server(
     reply = process.stdout.readline()
     if not reply:
         code = process.wait()
-        raise HarnessError(f"the server of the local model ended as it started (exit code {code})")
+        raise HarnessError(
+            f"the local model's server ended as it started (exit code {code}): is its port taken?"
+        )
     return LocalServer(str(json.loads(reply)["url"]), process)
 
 
@@ -170,7 +172,7 @@ def main() -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = settings["port"]
     params.lora_adapters = [CommonAdapterLoraInfo(each) for each in settings["adapters"]]
-    params.api_keys = [settings["key"]]
+    params.api_keys = list(filter(None, [settings["key"]]))
     params.n_ctx = settings["context"]
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]

@@ -14,6 +14,7 @@ import click
 from generators.catalog import INSTALLED
 from generators.seed import EXAMPLE_SEED, Seed
 from generators.task import DIFFICULTIES, Brief, Family, TaskInstance, difficulties_of
+from harness.models.local import find_weights, start_server
 from study.extras.tasks.fetch_weights import fetch_weights
 from study.extras.tasks.scaffold import new_task
 from study.files import new_folder, safe_place, write_file
@@ -337,7 +338,7 @@ def print_survey(survey: Survey, as_json: bool) -> None:
 
 @click.group()
 def models() -> None:
-    """Local models: their weights."""
+    """Local models: fetch their weights, serve them."""
 
 
 @models.command(short_help="Fetch and check the weights of a local model.")
@@ -352,3 +353,25 @@ def fetch(name: str) -> None:
       dosimeter models fetch smollm2
     """
     fetch_weights(name, click.echo)
+
+
+@models.command(short_help="Serve a fetched model over HTTP, for a study.")
+@click.argument("name")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+def serve(name: str, port: int) -> None:
+    """Serve the fetched model NAME over HTTP on this machine, without a key, until Ctrl-C. Prints
+    its settings for study.yaml.
+
+    \b
+    Example:
+      dosimeter models serve smollm2
+    """
+    server = start_server(find_weights(name), name, "", os.cpu_count() or 1, 8192, port=port)
+    click.echo(
+        f'{{provider: openai, model: {name}, base_url: "{server.url}/v1", api_key_env: "", '
+        "tools: text, max_tokens: 512, context: 8192, retention: none}"
+    )
+    try:
+        server.process.wait()
+    finally:
+        server.close()

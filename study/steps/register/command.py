@@ -82,6 +82,8 @@ def register(
     template questions that `dosimeter template check` rejects, families of other packages that
     `dosimeter tasks check` rejects, and anything that a later step would refuse.
 
+    Each model behind a server is asked for a short reply; one that gives none is named.
+
     With --beacon the draw is announced before the round's value exists. Until then the command
     exits with 1: run it again once the round is public.
 
@@ -111,6 +113,11 @@ def register(
         if draw_only:
             print_step(sealed, as_json, pipeline.describe_draw(sealed), fresh)
             return
+    if not study.ledger.find("preregistration"):
+        from study.steps.register.gate import ask_models
+
+        for silent in ask_models(study):
+            click.echo(f"warning: {silent}", err=True)
     with progress_watch("registering") as watch:
         record, new = pipeline.register(study, watch, underpowered, unproved)
     if fresh:

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 
+from generators.seed import EXAMPLE_SEED
 from generators.yaml_lines import Place, key_of
-from harness.errors import HarnessError
+from harness.build_model import build_plain_model, provider_key
+from harness.errors import AttemptFailed, HarnessError
+from harness.model import Message, ModelRequest, Role, close_model
 from registry.ledger.draw_records import Underpowered, Unproved
 from study.errors import StudyError
 from study.protocol.draw_checks import draw_faults
@@ -19,6 +24,8 @@ from study.steps.lint.lint import find_errors, find_needs, find_shortfalls, toda
 from study.workspace.study import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
+PLACEHOLDER = "name-at-the-server"  # model as `dosimeter init` writes it
+_SHORT = {"max_tokens": "16", "retries": "0", "seconds": "20.0"}  # settings of one short reply
 OPTION = "--underpowered REASON"
 UNPROVED = "--unproved REASON"
 
@@ -28,7 +35,8 @@ def check_ready(study: Study, reason: str, watch: Watch) -> Underpowered | None:
     if it has none. Raises StudyError, in one line with place and remedy, for what a later step
     would refuse, and for shortfalls without a reason."""
     _check_reason("--underpowered", reason)
-    for fault in _placed(study, chain(find_errors(study), draw_faults(study.protocol, today()))):
+    faults = chain(_unedited(study), find_errors(study), draw_faults(study.protocol, today()))
+    for fault in _placed(study, faults):
         raise StudyError(fault)
     if not (shortfalls := tuple(find_shortfalls(study.protocol, watch))):
         return None
@@ -49,6 +57,29 @@ def check_proved(study: Study, reason: str, watch: Watch) -> Unproved | None:
         lines = "; ".join(_placed(study, faults))
         raise StudyError(f"{lines}; or go on with {UNPROVED}, which ledger and report show")
     return Unproved(reason.strip(), tuple(name for name, _ in unproved))
+
+
+def _unedited(study: Study) -> Iterator[tuple[Place, str]]:
+    """Yield the models that are as ``dosimeter init`` writes them."""
+    for pin in study.protocol.models:
+        if pin.version == PLACEHOLDER:
+            yield ("models", pin.name, "model"), "write the name of a model at your server"
+
+
+def ask_models(study: Study) -> Iterator[str]:
+    """Ask each model behind a server for a short reply, without a retry. Yield a line for each that
+    gave none; those that cannot be built here are named by ``find_warnings``."""
+    for pin in filter(provider_key, study.protocol.models):
+        settings = {n: v for n, v in pin.settings if n != "reasoning_budget"} | _SHORT
+        short = replace(pin, settings=tuple(sorted(settings.items())))
+        with suppress(HarnessError):
+            model = build_plain_model(short, folder=str(study.folder))
+            try:
+                model.respond(ModelRequest((Message(Role.USER, "Say OK."),), (), EXAMPLE_SEED))
+            except AttemptFailed as failed:
+                yield f"model {pin.name!r} does not answer yet: {failed}"
+            finally:
+                close_model(model)
 
 
 def _check_reason(option: str, reason: str) -> None:

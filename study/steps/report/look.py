@@ -169,6 +169,7 @@ def build_look(
                     *look_words(entries),
                     *report.deviations,
                     *shortfalls_of(registered),
+                    *stand_ins_of(registered, waves),
                     *drift_of(registered, waves),
                 )
             )
@@ -211,6 +212,20 @@ def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
             f"Tasks were registered that are not proved ({tasks}), since {unproved.reason}."
         )
     return tuple(sentences)
+
+
+def stand_ins_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
+    """Return a sentence on controls that are built-in agents, if other models are tested."""
+    pins = [pin for wave in waves for manifest in wave.manifests for pin in manifest.models]
+    own = {pin.name for pin in pins if pin.provider == "scripted"}
+    rules = registered.plan.standard
+    named = [name for name in (rules.pre_exposure if rules else ()) if name in own]
+    if not named or own.issuperset(pin.name for pin in pins):
+        return ()
+    return (
+        f"Built-in agents stand in for older models as controls ({', '.join(named)}): they show no "
+        "more than that the test runs.",
+    )
 
 
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:

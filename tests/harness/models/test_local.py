@@ -3,6 +3,7 @@ so this needs a network once; a machine without one leaves it out."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Brief, Limits
-from harness.build_model import build_model
+from harness.build_model import build_model, build_plain_model
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
@@ -89,6 +91,20 @@ def test_the_server_ends_with_a_parent_that_is_killed(weights: Path) -> None:
     parent.wait()
     parent.stdout.close()
     wait_until(lambda: not _runs(pid))
+
+
+def test_a_fetched_model_is_served_to_all_on_this_machine(weights: Path) -> None:
+    command = [sys.executable, "-m", "study.main", "models", "serve", "smollm2", "--port", "8765"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:
+        assert served.stdout is not None
+        printed = yaml.safe_load(served.stdout.readline())
+        settings = {
+            name: json.dumps(printed[name]) for name in ("base_url", "api_key_env", "tools")
+        }
+        pin = ModelPin("m", printed["provider"], printed["model"], tuple(settings.items()))
+        assert build_plain_model(pin).respond(ModelRequest(OPENING, (), SEED)).message.text
+        served.send_signal(signal.SIGINT)
+    assert served.returncode == 130
 
 
 def _runs(pid: int) -> bool:

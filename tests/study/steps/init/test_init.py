@@ -16,6 +16,7 @@ from study.main import main
 from study.protocol.schema import study_schema
 from study.steps import pipeline
 from study.steps.init.folder import init_study
+from study.steps.lint.lint import lint_study
 from study.steps.register.gate import check_ready
 
 
@@ -33,7 +34,8 @@ def test_it_writes_a_study_of_two_waves(tmp_path: Path) -> None:
     assert plan.standard.pre_exposure == protocol.waves[0]
     assert len(protocol.waves[0]) == 4
     assert [protocol.replicates_of(name) for name in ("before-1", "my-model")] == [2, 1]
-    assert protocol.waves[1] == ("my-model",)
+    assert protocol.waves[1] == (*protocol.waves[0], "my-model")
+    assert lint_study(tmp_path / "new" / "study.yaml", {}, lambda *_: None) == []
     assert protocol.budget is not None
     assert protocol.budget.run == 50
     assert read_prices(tmp_path / "new" / "prices.yaml").of("openai", "whatever") is not None
@@ -84,6 +86,8 @@ def test_a_key_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_study_that_it_writes_passes_the_check_of_a_draw(tmp_path: Path) -> None:
     run(str(tmp_path))
+    path = tmp_path / "study.yaml"
+    path.write_text(path.read_text().replace("name-at-the-server", "a-model"))
     study = pipeline.open_study(tmp_path)
     assert check_ready(study, "", lambda *_: None) is None
     fewer = replace(study.protocol, seeds_per_arm=study.protocol.seeds_per_arm // 2)
