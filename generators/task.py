@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -64,7 +64,7 @@ class Asset:
 
     path: str
     media_type: str
-    data: bytes
+    data: bytes = field(repr=False)
 
     @property
     def digest(self) -> str:
@@ -159,8 +159,8 @@ class TaskInstance:
     id: str
     spec: TaskSpec
     brief: Brief
-    truth: GroundTruth
-    rubric: Rubric
+    truth: GroundTruth = field(repr=False)
+    rubric: Rubric = field(repr=False)
     title: str
     marker: str  # one of generators.title.MARKERS
 

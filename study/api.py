@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +24,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_SHARES = re.compile("estimate|upper|mean|interval_(low|high)|deciding_(bound|lower)")
+
+
 @dataclass(frozen=True, slots=True)
 class StudyView:
     """A study's folder, opened. Each method reads the study anew, so that it sees what sweeps have
     added since."""
 
     study: Study
+
+    def __repr__(self) -> str:
+        return f"StudyView({str(self.study.folder)!r}: study {self.study.protocol.name})"
 
     def results(self) -> pd.DataFrame:
         """Return a row for each episode and grader of the waves that were begun, in the columns of
@@ -57,9 +64,19 @@ class StudyView:
         )
 
     def verdicts(self, wave: int | None = None) -> pd.DataFrame:
-        """Return the verdict of each model by the report through a wave, or by the newest report.
-        Nothing is tested anew: a look at the data is a ``report``. Raises StudyError if there is no
-        such report, or the study's folder has another file in its place."""
+        """Return the verdict of each model by the report through a wave, or by the newest report,
+        with gaps in points. Nothing is tested anew: a look at the data is a ``report``. Raises
+        StudyError if there is no such report, or the study's folder has another file in its
+        place."""
+        return _frame([*map(_in_points, self._report_json(wave)["models"])])
+
+    def public_results(self, wave: int | None = None) -> pd.DataFrame:
+        """Return the mean score of each model on each arm and stratum, in points, as the report
+        through a wave, or the newest report, publishes it. It needs no key and is no look. Raises
+        StudyError as ``verdicts``."""
+        return _frame([*map(_in_points, self._report_json(wave)["scores"])])
+
+    def _report_json(self, wave: int | None) -> Mapping[str, Any]:
         issued = [record for _, record in self._issued() if wave in (None, record.through_wave)]
         if not issued:
             through = "" if wave is None else f" through wave {wave}"
@@ -70,7 +87,7 @@ class StudyView:
                 f"{self.study.folder}: the report through wave {issued[-1].through_wave} is not in "
                 "the folder as the ledger has it: make it again with report()"
             )
-        return _frame(body["models"])
+        return body
 
     def report(self, wave: int | None = None) -> tuple[Report, Path]:
         """Run the registered test on the closed waves up to ``wave``, or all; write the report and
@@ -101,9 +118,18 @@ def analyze(table: str | Path, *, plan: str | Path | None = None, **options: Any
     now = utc_now()
     made = analyze_table(Path(table), None if plan is None else Path(plan), now=now, **options)
     body = made if isinstance(made, dict) else report_json(made)
-    frame = _frame(body["models"])
+    frame = _frame([_in_points(row) for row in body["models"]])
     frame.attrs["deviations"] = list(body["deviations"])
     return frame
+def _in_points(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a report with its shares in points, and its interval as two columns."""
+    low, high = row.get("interval") or (None, None)
+    values = {**row, "interval_low": low, "interval_high": high}
+    return {
+        name: 100 * value if _SHARES.fullmatch(name) and value is not None else value
+        for name, value in values.items()
+        if name != "interval"
+    }
 
 
 def _frame(data: Mapping[str, Any] | list[dict[str, Any]]) -> pd.DataFrame:

@@ -81,7 +81,7 @@ class ServedModel:
     settings: Pairs = ()  # values as canonical JSON text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report:
     """All that the report says, and nothing that it may not.
 
@@ -139,6 +139,10 @@ class Report:
         object.__setattr__(self, "limits", limits)
         remarks = remarks_on(self.verdicts, self.facts, self.published)
         object.__setattr__(self, "remarks", tuple(remarks))
+
+    def __repr__(self) -> str:
+        counted = f"{len(self.verdicts)} verdicts, {len(self.deviations)} deviations"
+        return f"Report({self.study!r} through wave {self.through_wave}: {counted})"
 
     @property
     def tested(self) -> list[PrimaryResult]:

@@ -27,7 +27,8 @@ def test_the_examples_of_the_page_run(
     exec(compile("\n".join(blocks), "docs/python-api.md", "exec"), names)
     assert names["report"].through_wave == 1
     assert names["page"].is_file()
-    assert names["instance"].brief.prompt
+    assert max(len(repr(names[name])) for name in ("study", "report")) < 200
+    assert len(repr(names["instance"])) < 9000, "no bytes of its files"
 
 
 def test_results_are_the_rows_of_all_waves(demo_study: Path) -> None:
@@ -44,10 +45,36 @@ def test_looks_and_verdicts_are_those_on_record(demo_study: Path) -> None:
     verdicts = opened.verdicts(wave=1).set_index("model").verdict
     assert verdicts["strong-1"] == "contaminated"
     assert verdicts["honest-1"] != "contaminated"
+    low, high = (
+        opened.verdicts(wave=1).set_index("model")[["interval_low", "interval_high"]].T["mild-1"]
+    )
+    assert (round(low, 1), round(high, 1)) == (11.8, 37.8), "points, as the report has them"
     with pytest.raises(StudyError, match="no report through wave 0"):
         opened.verdicts(wave=0)
     with pytest.raises(StudyError, match="through wave 2 is not in the folder"):
         opened.verdicts()  # the fixture lacks the last report's folder
+
+
+def test_a_colleague_without_the_key_reads_what_is_published(demo_study: Path) -> None:
+    shutil.rmtree(demo_study / "keys")
+    opened = open_study(demo_study)
+    public = opened.public_results(wave=1)
+    assert list(public.columns) == [
+        "wave",
+        "model",
+        "stratum",
+        "arm",
+        "mean",
+        "seeds",
+        "interval_low",
+        "interval_high",
+    ]
+    (mean,) = public.query(
+        "wave == 0 and model == 'before-1' and stratum == 'all' and arm == 'public'"
+    )["mean"]
+    assert round(mean, 1) == 95.0
+    assert "public_results" in (ROOT / "docs/python-api.md").read_text(encoding="utf-8")
+    assert len(repr(opened)) < 200
 
 
 def test_status_has_a_row_for_each_step(demo_study: Path) -> None:
