@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from harness.errors import AttemptFailed, CoordinatorLost, WorkersLost, WorkStopped
+from harness.logs import logs_json
 from registry.errors import BrokenPromise
 from registry.provenance import PACKAGES, verify_packages
 from study import catalogue
@@ -162,7 +163,7 @@ def main(context: click.Context, as_json: bool, verbose: int) -> None:
 
     `dosimeter demo` runs all of these steps in about four minutes.
     """
-    if verbose:
+    if verbose or logs_json():
         context.with_resource(show_logs(logging.DEBUG if verbose > 1 else logging.INFO))
     verify_packages()
 

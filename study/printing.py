@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO
 
 import click
 
+from harness.logs import log_formatter
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -100,7 +102,7 @@ def show_logs(level: int) -> Iterator[None]:
     """Write the logs of study and harness to stderr, from a level on. They hold counts, names and
     places, and nothing of an instance, an answer or a key."""
     handler = _StderrHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(log_formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     loggers = [logging.getLogger(package) for package in ("study", "harness")]
     for logger in loggers:
         logger.addHandler(handler)

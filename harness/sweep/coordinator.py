@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from harness.build_model import provider_key
 from harness.episode import Cell
+from harness.logs import name_logs
 from harness.spending.budget import Spend
 from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import LOOK_SECONDS, Claim, HeartbeatSender
@@ -80,6 +81,7 @@ class Coordinator:
         into its object store."""
         if self._opened is not None:
             return
+        name_logs(context.run)
         self._context = replace(context, run_identity=run_identity)
         epochs = self._context.epochs
         if self._heartbeat is None:  # before the book, which may take minutes to read

@@ -19,8 +19,10 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from harness.errors import HarnessError, WorkerDrained, WorkerKilled, WorkersLost
+from harness.logs import name_logs
 from harness.sweep.coordinator import Coordinator, SweepOptions
 from harness.sweep.leases import Progress
+from harness.sweep.metrics import MetricFile
 from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import LOG_LEVEL, POLL_SECONDS, answer_worker, open_worker_process
 from registry.errors import RegistryError, StoreUnavailable
@@ -143,18 +145,22 @@ def run_sweep(
     """
     if logger.isEnabledFor(logging.INFO):  # the worker processes inherit it
         os.environ[LOG_LEVEL] = str(logger.getEffectiveLevel())
+    name_logs(context.run)
     with crew as at_work:
         driver = _Driver(context, at_work, context.epochs.open(waiting))
+        metrics = MetricFile(context.run)
         try:
             watch(driver.progress())
+            metrics.write(driver.progress())
             try:
                 driver.start(workers)
                 while driver.wait(POLL_SECONDS):
-                    watch(driver.progress())
+                    watch(progress := driver.progress())
+                    metrics.write(progress)
             except BaseException:
                 at_work.dismiss()
                 raise
-            progress = driver.progress()
+            metrics.write(progress := driver.progress(), ended=True)
         except BaseException as error:
             explained = isinstance(error, (HarnessError, RegistryError))
             interrupted = not isinstance(error, Exception)

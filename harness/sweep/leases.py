@@ -459,7 +459,8 @@ class LeaseBook:
         elif not model.provider.excuses(error) or self._rules.give_up or outcome.lost:
             self._failed[cell.episode] += 1
             failures = self._failed[cell.episode]
-            logger.info("an attempt failed (%s), number %d of its cell", error, failures)
+            named = {"cell": cell.episode}
+            logger.info("a cell's attempt failed (%s), number %d", error, failures, extra=named)
             if failures >= self._rules.max_failures:
                 self._remove(cell)
                 self._exhausted += 1

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from harness.errors import HarnessError
+from harness.logs import short_run
 from harness.sweep.governor import ModelProgress, WaitReason
 from harness.sweep.leases import Progress
 
+METRICS = "DOSIMETER_METRICS"  # variable: the file that a sweep writes its metrics to
 _SECONDS = 2.0  # between two records
 _DESCRIPTIONS = {
     "dosimeter_episodes": "Episodes of a wave by model and state",
@@ -64,6 +72,48 @@ def _model_metrics(model: ModelProgress) -> Iterator[MetricSample]:
         yield MetricSample("dosimeter_usd", float(used.usd), (named,), total=True)
 
 
+def metrics_text(run: str, samples: Iterable[MetricSample]) -> str:
+    """Return samples in Prometheus' text format, under the names that Ray exports them by."""
+    lines = []
+    for name, same in groupby(sorted(samples, key=lambda each: each.name), lambda each: each.name):
+        values = [*same]
+        kind, suffix = ("counter", "_total") if values[0].total else ("gauge", "")
+        lines += [f"# HELP ray_{name}{suffix} {_DESCRIPTIONS[name]}"]
+        lines += [f"# TYPE ray_{name}{suffix} {kind}"]
+        for sample in values:
+            tags = (("run", short_run(run)), *sample.tags)
+            named = ",".join(f"{key}={json.dumps(tag, ensure_ascii=False)}" for key, tag in tags)
+            lines.append(f"ray_{name}{suffix}{{{named}}} {sample.value:.17g}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+@dataclass(slots=True)
+class MetricFile:
+    """Writes the metrics of a run to the file that a variable names, if it does: node exporter's
+    textfile collector and the like read it, also when the sweep has ended."""
+
+    run: str  # digest of the run's manifest
+    _written: float = -math.inf  # time of the last one
+
+    def write(self, progress: Progress, ended: bool = False) -> None:
+        """Replace the file, unless the last one is not old yet and the sweep has not ``ended``.
+        Raises HarnessError if the first one cannot be written; later ones may fail."""
+        path, now = os.environ.get(METRICS), time.monotonic()
+        if not path or not (ended or now - self._written >= _SECONDS):
+            return
+        text, whole = metrics_text(self.run, sweep_metrics(progress)), f"{path}.{os.getpid()}"
+        try:
+            Path(whole).write_text(text, encoding="utf-8")
+            Path(whole).replace(path)
+        except OSError as error:
+            if math.isinf(self._written):
+                raise HarnessError(
+                    f"{METRICS}: {path} cannot be written ({error.strerror}): name a file in a "
+                    "folder that is there and yours"
+                ) from None
+        self._written = now
+
+
 @dataclass(slots=True)
 class MetricRecorder:
     """Records the metrics of one run with Ray's classes ``counter`` and ``gauge``."""
@@ -83,7 +133,7 @@ class MetricRecorder:
                 self._record(sample)
 
     def _record(self, sample: MetricSample) -> None:
-        tags = {"run": self.run.removeprefix("sha256:")[:12], **dict(sample.tags)}
+        tags = {"run": short_run(self.run), **dict(sample.tags)}
         if sample.name not in self._made:
             make = self.counter if sample.total else self.gauge
             self._made[sample.name] = make(sample.name, _DESCRIPTIONS[sample.name], tuple(tags))

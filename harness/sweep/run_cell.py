@@ -17,6 +17,7 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.episodes.rollout import AttemptRequest, resumes, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError, RateWait, name_error
+from harness.logs import CELL
 from harness.model import Reply, Try, Usage
 from harness.models.providers.retry import RETRIED
 from harness.spending.budget import Budget, PricedModel, Spend
@@ -52,6 +53,7 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     Any other failure is a LeaseOutcome that is not finished, with class and place of an unexpected
     error only.
     """
+    CELL.set(cell.episode)
     try:
         bench.recover()  # replies of this cell too, if a process died with them
         outcome = _advance(cell, bench, now)

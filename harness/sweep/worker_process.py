@@ -28,6 +28,7 @@ from typing import Any
 
 from harness.episode import Cell
 from harness.errors import HarnessError, WorkerDrained, WorkerKilled, WorkStopped
+from harness.logs import log_formatter, logs_json, name_logs
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.outbox import StorePause
@@ -311,7 +312,7 @@ def open_worker_process(context: RunContext, name: str) -> Iterator[Connection]:
             [sys.executable, "-P", "-m", "harness.sweep.worker_process", str(far.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=None if LOG_LEVEL in os.environ else subprocess.PIPE,
+            stderr=None if log_level() else subprocess.PIPE,
             pass_fds=(far.fileno(),),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,
@@ -349,19 +350,27 @@ def answer_worker(link: Connection, ask: Callable[..., Any]) -> None:
         link.send(ask(kind, *arguments))
 
 
+def log_level() -> int:
+    """Return the level from which this process logs; 0 for none."""
+    return int(os.environ.get(LOG_LEVEL, 0)) or logs_json() * logging.INFO
+
+
 def begin_process() -> None:
-    """Switch core dumps off, since this process holds seeds, and log if the driver does."""
+    """Switch core dumps off, since this process holds seeds, and log if the driver does, which
+    may be this process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    if level := os.environ.get(LOG_LEVEL):
-        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-        logging.getLogger("harness").setLevel(int(level))
+    if (level := log_level()) and not logging.getLogger("harness").level:
+        handler = logging.StreamHandler()
+        handler.setFormatter(log_formatter("%(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(handlers=[handler])
+        logging.getLogger("harness").setLevel(level)
 
 
 def main() -> None:
     """Run cells until the run is over or the connection, given by its descriptor, breaks."""
     if os.fork():  # a dying Ray worker kills its children, so be none of them
         os._exit(0)
-    if LOG_LEVEL not in os.environ:  # nothing waits for the end of what its parent writes to
+    if not log_level():  # nothing waits for the end of what its parent writes to
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     begin_process()
     link = Connection(int(sys.argv[1]))
@@ -372,6 +381,7 @@ def main() -> None:
         context: RunContext
         name: str
         context, name = link.recv()
+        name_logs(context.run, name)
         try:
             finished = _work(leases, context, name)
             if leases.drained:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 from itertools import count
+from pathlib import Path
 
 import pytest
+import yaml
 
+from harness.errors import HarnessError
 from harness.spending.budget import Account
 from harness.sweep.governor import Consumption, FailedAttempts, ModelProgress, WaitReason
 from harness.sweep.leases import Progress
-from harness.sweep.metrics import MetricRecorder
+from harness.sweep.metrics import METRICS, MetricFile, MetricRecorder
 
+DEPLOY = Path(__file__).parents[3] / "deploy"
 RUN = "sha256:" + "ab" * 32
 
 
@@ -84,6 +89,35 @@ def test_each_metric_has_the_values_of_the_progress(
     assert made["dosimeter_input_tokens"].values == {("nova-1",): 800}
     assert made["dosimeter_replies_of_unknown_cost"].values == {("old-0",): 3}
     assert made["dosimeter_budget_spent_usd"].values == {("run",): 1.5}
+
+
+@pytest.mark.parametrize("name", ["alerts.yaml", "grafana.json"])
+def test_alerts_and_dashboard_name_what_is_exported(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(METRICS, str(tmp_path / "metrics.prom"))
+    MetricFile(RUN).write(of(MODEL, SILENT))
+    (text,) = (path.read_text() for path in tmp_path.iterdir())
+    assert f'ray_dosimeter_usd_total{{run="{"ab" * 6}",model="nova-1"}} 0.5\n' in text
+    exported = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    loaded = yaml.safe_load((DEPLOY / name).read_text())  # JSON too
+    if name == "alerts.yaml":
+        (group,) = loaded["groups"]
+        assert all({"alert", "expr", "labels", "annotations"} <= {*r} for r in group["rules"])
+        queries = [rule["expr"] for rule in group["rules"]]
+    else:
+        queries = [target["expr"] for panel in loaded["panels"] for target in panel["targets"]]
+        assert set(re.findall(r"ray_\w+", "".join(queries))) == exported, "all are shown"
+    for query in queries:
+        assert set(re.findall(r"ray_\w+", query)) <= exported
+        tags = set(re.findall(r'\w+="\w+"', query)) | set(re.findall(r"by \((\w+)\)", query))
+        assert all(tag in text for tag in tags), query
+
+
+def test_a_file_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(METRICS, "/nowhere/m")
+    with pytest.raises(HarnessError, match="DOSIMETER_METRICS: /nowhere/m cannot"):
+        MetricFile(RUN).write(of(MODEL))
 
 
 def test_counters_grow_by_the_difference_and_not_at_every_message(

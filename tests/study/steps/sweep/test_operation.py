@@ -3,6 +3,7 @@ leaves and follows: each turn is bought once."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -23,6 +24,8 @@ from harness.sweep import epochs
 from harness.sweep.epochs import Process
 from harness.sweep.governor import FailedAttempts
 from harness.sweep.leases import Progress
+from registry.canonical import digest_value
+from registry.ledger.records import record_body
 from registry.provenance import utc_now
 from registry.result_row import Status
 from registry.verify.verify import verify_study
@@ -32,12 +35,12 @@ from study.steps.init.folder import init_study
 from study.steps.sweep.manifests import begin_wave
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import NO_IMAGE, PinnedImage
-from study.workspace.snapshot import take_snapshot
+from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
-from tests.harness.openai_server import Answer, Json, Served, completion, serve
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import MARK, promise_unchecked
-from tests.study.steps.sweep.test_sweeps import own_actors, worker_processes
+from tests.study.steps.sweep.test_sweeps import own_actors, start_sweep, worker_processes
 
 STUDY = cases(__file__, "study")
 CELLS = 16
@@ -151,6 +154,26 @@ def test_a_drained_worker_leaves_the_rest_to_another(tmp_path: Path, place: str 
         else:
             assert (outcome.closed.finished, outcome.progress.lost) == (CELLS, 0)
         assert len(served.requests) == CELLS, "none is bought twice"
+
+
+def test_logs_and_last_metrics_are_for_machines_to_read(tmp_path: Path) -> None:
+    with operated(tmp_path / "study") as (study, gate, _):
+        first = iter([failure(400)])
+        gate.reply = lambda request: next(first, completion("None."))
+        gate.open.set()
+        file = tmp_path / "metrics.prom"
+        variables = {"DOSIMETER_LOG": "json", "DOSIMETER_METRICS": str(file)}
+        with start_sweep(study, OPTIONS[1], **variables) as process:
+            _, logs = process.communicate(timeout=200)
+    lines = [json.loads(line) for line in logs.splitlines() if '"logger"' in line]
+    run = digest_value(record_body(manifest_of(study.ledger, 0))).removeprefix("sha256:")[:12]
+    assert {line["run"] for line in lines if line["logger"].startswith("harness.sweep")} == {run}
+    assert logs.count("opened epoch 1") == 1
+    (failed,) = (line for line in lines if "retry in" in line["message"])
+    assert failed["cell"] in take_snapshot(study).waves[0].results
+    assert failed["worker"] == "000001-1"
+    finished = f'ray_dosimeter_episodes{{run="{run}",model="slow",state="finished"}} {CELLS}\n'
+    assert finished in file.read_text()
 
 
 @pytest.mark.slow
