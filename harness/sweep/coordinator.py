@@ -4,6 +4,7 @@ driver's. In the driver's process, or an actor of Ray's."""
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -37,7 +38,8 @@ _STORE_SECONDS = 5.0  # between two tries at a store that is away
 class SweepOptions:
     """Settings of a sweep. Seconds are wall time."""
 
-    workers: int = 1
+    workers: tuple[int, int] = (1, 1)  # the fewest and the most
+    spare_seconds: float = 60.0  # after which a worker that is not needed ends
     silence_seconds: float = 60.0
     max_failures: int = 3
     probe_seconds: float = PROBE_SECONDS  # between probes of a provider that is down
@@ -69,6 +71,7 @@ class Coordinator:
         self._careful = False  # a worker was killed: one of the cells that it held may be why
         self._unseen: dict[str, tuple[Claim | None, float]] = {}  # workers, and since when
         self._paused = False  # when it was last asked for a lease
+        self._spare: dict[str, float] = {}  # workers that are not needed, and since when
         self._next_look = 0.0  # at the claims of unseen workers, in seconds
 
     def open(
@@ -106,6 +109,8 @@ class Coordinator:
         if heartbeat.asked is SweepOrder.STOP:
             return (), True
         self._adopt(book, worker, holding)
+        if self._is_spare(worker, book):
+            return (), True
         if self._unheard or not heartbeat.alive or heartbeat.asked is SweepOrder.PAUSE:
             self._paused = heartbeat.asked is SweepOrder.PAUSE
             return (), not holding and book.over()
@@ -127,6 +132,21 @@ class Coordinator:
         self._pauses.pop("", None)
         leased = tuple(map(context.lease, cells))
         return leased, not cells and book.over()
+
+    def wanted(self) -> int:
+        """Return the number of workers that have work, between the fewest and the most."""
+        if (book := self._opened) is None or self._context is None:
+            return 0
+        fewest, most = self._options.workers
+        return max(fewest, min(most, math.ceil(book.demand() / self._context.parallel)))
+
+    def _is_spare(self, worker: str, book: LeaseBook) -> bool:
+        """Return True if the workers before this one have been enough for a while."""
+        now, (fewest, most) = time.monotonic(), self._options.workers
+        if fewest < most and worker in book.workers(now)[self.wanted() :]:
+            return now - self._spare.setdefault(worker, now) >= self._options.spare_seconds
+        self._spare.pop(worker, None)
+        return False
 
     def _release_ended(self, book: LeaseBook, context: RunContext) -> None:
         """Take back the leases of workers that were killed, and of those that are not heard of any

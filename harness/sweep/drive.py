@@ -30,6 +30,7 @@ from registry.errors import RegistryError, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 _STORE_SECONDS = 5.0  # between two tries of the coordinator at a store that is away
+_GROW_SECONDS = 10.0  # between two looks at how many workers have work
 # A worker that dies this often without finishing anything is not bad luck.
 MAX_DEATHS = 20
 
@@ -132,12 +133,13 @@ def _cut(link: Connection) -> None:
 def run_sweep(
     crew: AbstractContextManager[Crew],
     context: RunContext,
-    workers: int,
+    workers: tuple[int, int],
     watch: Callable[[Progress], None],
     waiting: Callable[[str], None] = lambda host: None,
 ) -> Progress:
-    """Run every owed cell of a run, in a new epoch, and return the final progress. ``waiting`` gets
-    the host of an earlier driver while its heartbeat is watched.
+    """Run every owed cell of a run, in a new epoch, and return the final progress. ``workers`` are
+    the fewest and the most. ``waiting`` gets the host of an earlier driver while its heartbeat is
+    watched.
 
     Dead workers are replaced and their leases passed on. Raises HarnessError if no worker can work
     (no engine, other image), before the first lease for the nodes that a cluster has then;
@@ -153,8 +155,9 @@ def run_sweep(
             watch(driver.progress())
             metrics.write(driver.progress())
             try:
-                driver.start(workers)
+                driver.start(workers[0])
                 while driver.wait(POLL_SECONDS):
+                    driver.grow(workers)
                     watch(progress := driver.progress())
                     metrics.write(progress)
             except BaseException:
@@ -180,6 +183,7 @@ class _Driver:
         self._context, self._key = replace(context, run_identity=""), context.run_identity
         self._at_work: set[str] = set()
         self._started = self._deaths = 0
+        self._next_look = 0.0  # at how many workers have work
         self._finished = 0  # number of finished cells when a worker last died
 
     def progress(self) -> Progress:
@@ -203,6 +207,12 @@ class _Driver:
             self._at_work.add(name)
             self._crew.start(name, self._context)
             logger.info("started worker %s", name)
+
+    def grow(self, workers: tuple[int, int]) -> None:
+        """Start workers if there is work for more. Those that are spare end by themselves."""
+        if workers[0] < workers[1] and time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + _GROW_SECONDS
+            self.start(self._crew.ask("wanted") - len(self._at_work))
 
     def wait(self, seconds: float) -> bool:
         """Wait for ``seconds``, replace dead workers, and return whether any is still at work.

@@ -349,8 +349,7 @@ class ProviderGate:
             return {}
         longest_wait = math.inf
         if not self.requests.searched:
-            busy = sum(each.busy for each in self._shares.values())
-            self.limit = int(busy / (1 - _WAITING)) + 2
+            self.limit = self._places()
             longest_wait = max(_LONGEST_WAIT_IN_PLACE, 0.5 * self.limit / (rate or math.inf))
         parts = {name: share.at_work[name] / max(1, len(self._at_work)) for name in self.models}
         return {
@@ -361,6 +360,17 @@ class ProviderGate:
             )
             for name, part in parts.items()
         }
+
+    def places(self) -> float:
+        """Return how many episodes are of use at once: the probe alone in an outage, else as many
+        as the rate keeps at work."""
+        if self.next_probe is not None:
+            return 1
+        limited = self.requests.rate is not None or self.tokens is not None
+        return self._places() if limited else math.inf
+
+    def _places(self) -> int:
+        return int(sum(each.busy for each in self._shares.values()) / (1 - _WAITING)) + 2
 
     def leave(self, worker: str) -> None:
         """Record that a worker has ended."""

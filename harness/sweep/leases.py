@@ -241,6 +241,21 @@ class LeaseBook:
             limits |= gate.limit_calls(worker, calls, now)
         return limits
 
+    def demand(self) -> float:
+        """Return how many episodes are of use at once: those that are owed and within the budget,
+        as far as their providers' rates allow."""
+        owed: Counter[ProviderGate] = Counter()
+        for name, model in self._models.items():
+            owed[model.provider] += model.running if model.stopped else model.owed
+            owed[model.provider] -= self._count_held(name)
+        return sum(min(count, gate.places()) for gate, count in owed.items())
+
+    def workers(self, now: float) -> list[str]:
+        """Return the workers that were heard lately, in the order of their start."""
+        late = now - self._rules.silence_seconds / 4
+        lately = (worker for worker, last in self._heartbeats.items() if last >= late)
+        return sorted(lately, key=lambda worker: int(worker.rpartition("-")[2]))
+
     def silent(self, now: float) -> tuple[str, ...]:
         """Return, once, the workers that were heard before but not for ``silence_seconds``."""
         late = now - self._rules.silence_seconds

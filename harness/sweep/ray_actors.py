@@ -62,7 +62,7 @@ def ray_crew(address: str, context: RunContext, options: SweepOptions) -> Iterat
     """Yield the crew of a sweep on the cluster at an address, whose nodes can work. Raises
     HarnessError."""
     with ray_session(address):
-        await_sandboxes(options.workers)
+        await_sandboxes(options.workers[0])
         check_nodes(context)
         yield RayCrew(options)
 

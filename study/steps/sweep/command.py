@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,21 @@ if TYPE_CHECKING:
     from study.workspace.study import Study
 
 
+class Workers(click.ParamType[tuple[int, int]]):
+    """A number of workers, or the fewest and the most."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Return the fewest and the most."""
+        numbers = re.fullmatch(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?", value)
+        if numbers is None or int(numbers[1]) > int(numbers[2] or numbers[1]):
+            self.fail(f"{value!r} is no number of workers, and no range of them such as 2..40")
+        return int(numbers[1]), int(numbers[2] or numbers[1])
+
+
 @click.command()
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
@@ -32,8 +48,8 @@ if TYPE_CHECKING:
 @click.option(
     "--workers",
     show_default="study.yaml's, else 1",
-    type=click.IntRange(1),
-    help="Number of workers; one for each machine is enough.",
+    type=Workers(),
+    help="Number of workers, one for each machine; 2..40: as many as have work.",
 )
 @click.option(
     "--parallel",

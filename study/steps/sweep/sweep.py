@@ -67,7 +67,7 @@ class SweepRequest:
     allow_dirty: bool = False
     close_missing: bool = False
     address: str | None = None
-    workers: int | None = None
+    workers: tuple[int, int] | None = None  # the fewest and the most
     parallel: int | None = None
     allow_unknown_price: bool = False
 
@@ -204,7 +204,7 @@ def _run_owed(
     """Sweep the owed episodes."""
     settings = study.protocol.sweep
     options = SweepOptions(
-        workers=request.workers or settings.workers,
+        workers=request.workers or (settings.workers, settings.workers),
         give_up=request.close_missing,
         limits=_stated_limits(study.protocol),
     )

@@ -67,17 +67,19 @@ def no_metric(name: str, description: str, tags: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def next_coordinator(context: RunContext, silence_seconds: float = 60.0) -> Iterator[Coordinator]:
-    options = SweepOptions(silence_seconds=silence_seconds)
+def next_coordinator(
+    context: RunContext, silence_seconds: float = 60.0, most: int = 1
+) -> Iterator[Coordinator]:
+    options = SweepOptions((1, most), 0.0, silence_seconds)
     made = Coordinator(options, lambda run: MetricRecorder(run, no_metric, no_metric))
     made.open(context, context.run_identity, context.epochs.open(), frozenset())
     yield made
     made.close()
 
 
-def lease(coordinator: Coordinator, held: set[str]) -> set[str]:
+def lease(coordinator: Coordinator, held: set[str], count: int = COUNT) -> set[str]:
     """Lease what there is to a worker that holds these cells already."""
-    cells, over = coordinator.lease(NEXT, COUNT, frozenset(held))
+    cells, over = coordinator.lease(NEXT, count, frozenset(held))
     assert not over
     return {cell.episode for cell in cells}
 
@@ -106,6 +108,17 @@ def test_claimed_cells_are_leased_when_their_worker_has_left(
         context.epochs.drop_claim(BEFORE)
         assert lease_soon(coordinator, others) == claimed
         assert lost(coordinator) == 0
+
+
+def test_a_worker_beyond_those_that_have_work_gets_no_more_and_ends(context: RunContext) -> None:
+    """The provider's rate is not known yet: two episodes at work are of use."""
+    with next_coordinator(replace(context, parallel=2), most=3) as coordinator:
+        assert coordinator.wanted() == 1
+        cells = lease(coordinator, set(), 1)
+        other, over = coordinator.lease("000002-2", 1, frozenset())
+        assert (len(other), over) == (1, False), "it is new"
+        assert coordinator.lease("000002-2", 1, frozenset({other[0].episode})) == ((), True)
+        assert len(lease(coordinator, cells, 1)) == 1
 
 
 def test_cells_of_a_worker_whose_claim_is_not_renewed_are_lost(

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from harness.errors import SweptElsewhere
 from harness.storage import RESULTS
-from harness.sweep import epochs
+from harness.sweep import drive, epochs
 from harness.sweep.epochs import Process
 from harness.sweep.governor import FailedAttempts
 from harness.sweep.leases import Progress
@@ -89,9 +89,9 @@ def call(*words: str, study: Study) -> Result:
 class Swept(threading.Thread):
     """A sweep in a thread of this process."""
 
-    def __init__(self, study: Study, place: str | None = None) -> None:
+    def __init__(self, study: Study, place: str | None = None, **options: Any) -> None:
         super().__init__(daemon=True)
-        self.study, self.request = study, replace(REQUEST, address=place)
+        self.study, self.request = study, replace(REQUEST, address=place, **options)
         self.seen: list[Progress] = []
         self.outcome: Any = None
         self.start()
@@ -154,6 +154,18 @@ def test_a_drained_worker_leaves_the_rest_to_another(tmp_path: Path, place: str 
         else:
             assert (outcome.closed.finished, outcome.progress.lost) == (CELLS, 0)
         assert len(served.requests) == CELLS, "none is bought twice"
+
+
+def test_workers_are_started_while_there_is_work_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
+) -> None:
+    monkeypatch.setattr(drive, "_GROW_SECONDS", 0.5)
+    with operated(tmp_path / "study") as (study, gate, served):
+        sweep = Swept(study, place, workers=(1, 3))
+        until(lambda: len(served.requests) == 12)
+        assert len(worker_processes(MARK)) == 3
+        gate.open.set()
+        assert sweep.end().closed.finished == len(served.requests) == CELLS
 
 
 def test_logs_and_last_metrics_are_for_machines_to_read(tmp_path: Path) -> None:

@@ -320,7 +320,7 @@ def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
         begin: Callable[[str], None],
     ) -> Progress:
         crew = LocalCrew(SweepOptions(max_failures=1, probe_seconds=0.5))
-        return run_sweep(contextlib.nullcontext(crew), context, 1, watch)
+        return run_sweep(contextlib.nullcontext(crew), context, (1, 1), watch)
 
     monkeypatch.setenv("REVOKED", "key-of-the-third")
     monkeypatch.setattr("study.steps.sweep.sweep._run_owed", run_owed)
