@@ -182,7 +182,9 @@ def _arm_departures(column: JudgeColumn) -> Iterator[str]:
 def _gaps(
     plan: Plan, table: ResultTable, judge: str, rates: JudgeRates | None, errors: ErrorsByArm | None
 ) -> tuple[JudgeGap, ...]:
-    exact = {key: estimate.gap for key, (estimate, _) in _estimates(plan, table, GRADER).items()}
+    scores = plan.scorer is not None and plan.scorer.name == judge  # the exact grader's are its own
+    first = {} if scores else _estimates(plan, table, GRADER)
+    exact = {key: estimate.gap for key, (estimate, _) in first.items()}
     gaps = []
     for (wave, model), (judged, means) in _estimates(plan, table, judge).items():
         overall = None if rates is None else correct_estimate(judged, rates)

@@ -44,7 +44,7 @@ def _paragraphs(plan: Plan) -> Iterator[tuple[str, ...]]:
         yield ("monitoring",)
     yield from (("markers",), ("verdicts",))
     if rules is not None:
-        yield tuple(_control_sentences(rules))
+        yield tuple(_control_sentences(plan, rules))
     if plan.judges:
         yield ("judges",)
     yield ("changes", *_change_sentences(plan))
@@ -58,12 +58,12 @@ def _paragraphs(plan: Plan) -> Iterator[tuple[str, ...]]:
         yield ("chances",)
 
 
-def _control_sentences(rules: StandardRules) -> Iterator[str]:
+def _control_sentences(plan: Plan, rules: StandardRules) -> Iterator[str]:
     yield "controls" if rules.pre_exposure or rules.frozen else "no_controls"
     yield "frozen" if rules.frozen else "not_frozen"
     yield "spiked" if rules.spiked else "not_spiked"
     if rules.second_grader:
-        yield "second_grader"
+        yield "scorer" if plan.scorer else "second_grader"
     if rules.regrade:
         yield "regrade"
     yield "withheld"
@@ -138,7 +138,8 @@ def rule_words(rule: JudgeRule) -> str:
         if least is not None
     ]
     asked.append(f"{rule.min_criteria} criteria or more")
+    scores = f"The scores of {', '.join(rule.scores)} are its grades. " if rule.scores else ""
     return (
-        f"The column of {rule.name} ({rule.pin}) is shown only where `judge check` measured "
-        f"{', on '.join([' and '.join(asked[:-1]) or 'it', asked[-1]])}."
+        f"{scores}The column of {rule.name} ({rule.pin}) is shown only where `judge check` "
+        f"measured {', on '.join([' and '.join(asked[:-1]) or 'it', asked[-1]])}."
     )

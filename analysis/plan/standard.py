@@ -398,7 +398,7 @@ def _controls(
             yield look.change
         used = _calibrating(rules, means, look.wave, faulty)
         yield from positive_controls(registered, means, used, look.wave)
-        yield from _judge_controls(rules, means, look, judged)
+        yield from _judge_controls(registered, means, look, judged)
 
 
 def _static(registered: RegisteredPlan, parts: SeedMeans, looks: Looks) -> Iterator[ControlResult]:
@@ -411,14 +411,16 @@ def _static(registered: RegisteredPlan, parts: SeedMeans, looks: Looks) -> Itera
 
 
 def _judge_controls(
-    rules: StandardRules, means: SeedMeans, look: LookResult, judged: _Judged
+    registered: RegisteredPlan, means: SeedMeans, look: LookResult, judged: _Judged
 ) -> Iterator[ControlResult]:
-    """C3 at a look: on each model, then the given controls on all of them."""
+    """C3 at a look: on each model, then the given controls on all of them. A judge that scores has
+    given ones alone."""
+    rules, exact = registered.rules, registered.plan.scorer is None
     given = [control for control in judged.controls if control.wave == look.wave]
-    if rules.second_grader:
+    if exact and rules.second_grader:
         second_results = judged.second.get(look.wave, ())
         yield from second_opinion(look.wave, rules.second_grader, look.results, second_results)
-    else:
+    elif exact:
         yield graded_exactly(look.wave, judged.scored_by)
     yield from given
     first = min(column.wave for column in means.columns)

@@ -22,11 +22,13 @@ def limits_of(
     bare = [str(look.wave) for look in looks if not look.covered] if rules is not None else []
     names = [
         *(("no_rules",) if rules is None else tuple(_control_limits(rules))),
+        *(["judged"] if plan.scorer else []),
         *(["bare"] if bare else []),
         *([] if of_study else ["elsewhere"]),
     ]
     values = {
         **{"plan": plan, "rules": rules, "bare": ", ".join(bare)},
+        "judged": ", ".join(plan.scorer.scores) if plan.scorer else "",
         "margin": 0 if rules is None else 100 * rules.control_margin,
         "leak_found": leak_found or _CALCULATED,
     }

@@ -44,7 +44,7 @@ from harness.models.token_logprobs import mean_of_least
 from harness.probe.markers import MARKER_CODEC, marker_messages
 from harness.storage import PROBES
 from publish.leakcheck.check import regenerate
-from study.steps.sweep.exposure_ledger import exact_table
+from study.steps.report.look import graded_table
 from study.workspace.address import open_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
@@ -368,9 +368,8 @@ def measure(folder: Path, digest: str) -> dict[str, Any]:
     show."""
     study = open_study(folder)
     snapshot = take_snapshot(study)
-    means = make_seed_means(
-        exact_table(snapshot, snapshot.closed_waves), ("key-fraction",), (f"{FAMILY}/{DIFFICULTY}",)
-    )
+    table = graded_table(snapshot, snapshot.closed_waves)
+    means = make_seed_means(table, ("key-fraction",), (f"{FAMILY}/{DIFFICULTY}",))
     copies = copies_of(released(folder))
     dose = np.array([copies.get(unit, -1) for unit in means.unit])
     lessons = drawn(folder)

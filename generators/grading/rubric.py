@@ -230,8 +230,8 @@ def key_fraction(rubric: Rubric, verdicts: Verdicts) -> float | None:
 
 def headline_parts(rubric: Rubric) -> tuple[Part, ...]:
     """The parts with headline values; where a rubric marks none, those that need the answer key
-    and have a weight."""
-    decided = [part for part in rubric.parts if part.check is not None]
+    and have a weight. Parts that only a judge decides count in a rubric of such alone."""
+    decided = [part for part in rubric.parts if part.check is not None] or rubric.parts
     marked = tuple(part for part in decided if part.headline)
     return marked or tuple(part for part in decided if part.weight and not is_static(part))
 

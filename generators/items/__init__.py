@@ -9,6 +9,7 @@ import json
 import mimetypes
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -85,7 +86,7 @@ class Items:
                 Limits(),
             ),
             truth,
-            fill_rubric((_KEYED,), dict(truth.tables)),
+            fill_rubric((_JUDGED if items[0].rubric else _KEYED,), dict(truth.tables)),
         )
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def _asked(item: Item, choices: Sequence[str]) -> str:
 
 def _row(name: str, item: Item, choices: Sequence[str]) -> tuple[str, ...]:
     key = json.dumps(item.answer, ensure_ascii=False)
-    statement = f"The value of {name} is right: {key}"
+    statement = item.rubric or f"The value of {name} is right: {key}"
     return name, item.score, key, json.dumps([*choices], ensure_ascii=False), statement
 
 
@@ -140,6 +141,8 @@ def _check(row: Row) -> MatchesKey:
 
 
 _KEYED = Metarubric("answer", "SR", 1.0, "{statement}", _check, source="items")
+_RUBRIC = "The value of {name} meets this rubric (reference answer: {key}): {statement}"
+_JUDGED = replace(_KEYED, text=_RUBRIC, check=None)
 
 
 def _asset(path: str, data: str) -> Asset:

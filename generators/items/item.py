@@ -12,7 +12,7 @@ import rfc8785
 
 from generators.errors import GeneratorError
 
-Score = Literal["choice", "exact", "number", "set", "json", "regex"]
+Score = Literal["choice", "exact", "number", "set", "json", "regex", "judge"]
 SCORES: tuple[str, ...] = get_args(Score)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -21,8 +21,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class Item:
     """A question: its prompt without the choices, and how an answer to it is scored. ``answer`` is
     a JSON value: of ``choice`` the text of the right one, of ``set`` a list, of ``regex`` a pattern
-    (RE2). ``files`` are its input files, path and base64. ``shuffle``: the choices are shown in an
-    order that its seed draws."""
+    (RE2). ``rubric`` says what a right answer holds, of ``judge``. ``files`` are its input files,
+    path and base64. ``shuffle``: the choices are shown in an order that its seed draws."""
 
     prompt: str
     score: Score
@@ -30,6 +30,7 @@ class Item:
     choices: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
     shuffle: bool = False
+    rubric: str = ""
 
 
 def item_bytes(items: Sequence[Item]) -> bytes:

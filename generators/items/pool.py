@@ -37,6 +37,7 @@ class Columns:
     stratum: str = ""
     files: str = ""
     shuffle: bool = False
+    rubric: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ def make_pool(rows: Sequence[Row], columns: Columns, read_file: ReadFile) -> tup
         raise GeneratorError(f"unknown score {columns.score!r}; {nearest(columns.score, SCORES)}")
     if not rows:
         raise GeneratorError("it has no rows")
-    named = [columns.answer, *columns.choices, columns.group, columns.stratum, columns.files]
+    named = [columns.answer, columns.rubric, *columns.choices]
+    named += [columns.group, columns.stratum, columns.files]
     for name in (*filter(None, named), *_prompt_columns(columns.prompt, rows[0])):
         if name not in rows[0]:
             raise GeneratorError(f"it has no column {name!r}; {nearest(name, rows[0])}")
@@ -127,8 +129,10 @@ def stated_keys(groups: Iterable[Group]) -> Iterator[Group]:
 
 def guess_rate(groups: Sequence[Group]) -> float:
     """The share of items that the commonest answer of their score gets right; of choices in a
-    drawn order one in as many as there are."""
+    drawn order one in as many as there are; none of those that a judge scores."""
     items = [item for group in groups for item in group.items]
+    if items[0].score == "judge":
+        return 0.0
     if items[0].score == "choice" and items[0].shuffle:
         return sum(1 / len(item.choices) for item in items) / len(items)
     given = Counter(_guessed(item) for item in items)
@@ -201,6 +205,7 @@ def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
         choices=choices,
         files=_files(row, columns.files, read_file),
         shuffle=columns.shuffle,
+        rubric=_cell(row, columns.rubric).strip(),
     )
     try:
         item_bytes([item])

@@ -62,6 +62,7 @@ class JudgeRule:
     min_criteria: int = 400  # number that it must have been checked on
     # Share of its verdicts that could be read.
     min_parsed: float | None = None
+    scores: tuple[str, ...] = ()  # strata in which its grades are the tested scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,11 @@ class Plan:
     def sizes(self) -> tuple[int, ...]:
         """The instances an arm of each stratum."""
         return sizes_of(self.seeds_per_arm, self.strata)
+
+    @property
+    def scorer(self) -> JudgeRule | None:
+        """The judge with grades that are tested; None if all scores are exact."""
+        return next((rule for rule in self.judges if rule.scores), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,9 +202,17 @@ def _judge_faults(parsed: ProtocolFile) -> Faults:
 
 
 def _plan_faults(parsed: ProtocolFile) -> Faults:
-    """Yield a second grader and controls that there are not, and controls without a date."""
+    """Yield a second grader and controls that there are not, controls without a date, and judged
+    items without a judge."""
     plan = parsed.plan
-    if plan.preset != "standard-v1":
+    standard, one = plan.preset == "standard-v1", [plan.second_grader] == [*plan.judges]
+    for index in () if standard and one else parsed.judged:
+        message = (
+            "`judge` needs `plan: {preset: standard-v1, judges: {NAME: {…}}}` with one judge, "
+            "which scores, and is the `second_grader` if one is named"
+        )
+        yield ("tasks", index, "score"), message
+    if not standard:
         return
     if plan.second_grader is not None and plan.second_grader not in parsed.judges:
         message = f"there is no judge {plan.second_grader!r} under `judges`"

@@ -167,6 +167,17 @@ class Protocol:
         """The number of instances that are drawn, by stratum."""
         return sum(map(Counter, map(self.tranche_sizes, range(1 + len(self.reserve)))), Counter())
 
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The strata that a judge scores."""
+        pools = [pool for pool in self.pools if pool.columns.score == "judge"]
+        return tuple(f"{ITEMS}/{stratum}" for pool in pools for stratum in pool.strata)
+
+    @property
+    def scorer(self) -> str:
+        """The judge that scores them."""
+        return next(iter(self.plan.judges)) if self.judged else ""
+
     def wave_retention(self, wave: int) -> tuple[tuple[str, str], ...]:
         """Return the documented retention of a wave's models and of the judges, by name."""
         here = {*self.waves[wave], *(judge.name for judge in self.judges)}
@@ -184,7 +195,7 @@ class Protocol:
         )
         pins = {pin.name: record_digest(pin) for pin in self.judges}
         rules = (
-            JudgeRule(name, pins[name], **dict(rule))
+            JudgeRule(name, pins[name], **dict(rule), scores=self.judged)
             for name, rule in sorted(self.plan.judges.items())
         )
         return replace(plan, judges=tuple(rules))
@@ -265,16 +276,21 @@ def examine_protocol(
 
 def _with_defaults(parsed: ProtocolFile, folder: Path) -> ProtocolFile:
     """Return the file with the defaults that depend on others of its keys: the price file that
-    lies beside it, and the models of wave 0 as pre-exposure controls."""
+    lies beside it, the models of wave 0 as pre-exposure controls, and the judge that scores as
+    second grader."""
     changes: dict[str, Any] = {}
     if parsed.prices is None and (folder / PRICES_NAME).is_file():
         changes["prices"] = PRICES_NAME
+    plan: dict[str, Any] = {}
+    standard = parsed.plan.preset == "standard-v1"
+    if standard and parsed.judged and parsed.plan.second_grader is None:
+        plan["second_grader"] = next(iter(parsed.plan.judges), None)
     controls = parsed.plan.controls or ControlsSection()
-    if parsed.plan.preset == "standard-v1" and "pre_exposure" not in controls.model_fields_set:
+    if standard and "pre_exposure" not in controls.model_fields_set:
         others = {*controls.frozen, *controls.spiked}
         named = tuple(name for name in parsed.waves[0] if name not in others)
-        controls = controls.model_copy(update={"pre_exposure": named})
-        changes["plan"] = parsed.plan.model_copy(update={"controls": controls})
+        plan["controls"] = controls.model_copy(update={"pre_exposure": named})
+    changes["plan"] = parsed.plan.model_copy(update=plan)
     return parsed.model_copy(update=changes)
 
 
@@ -353,7 +369,7 @@ def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFacts, ...]:
 
 _OF_ITEMS = frozenset(
     ("prompt", "answer", "choices", "score", "shuffle", "group", "stratum", "strata", "files")
-) | {"published"}
+) | {"published", "rubric"}
 
 
 def _mode(section: TaskSection, usual: Mode = Mode.AGENTIC) -> Mode:
@@ -437,9 +453,13 @@ class _Tasks:
             stratum=section.stratum or "",
             files=section.files or "",
             shuffle=section.shuffle,
+            rubric=section.rubric or "",
         )
         if (columns.score == "choice") != bool(section.choices):
             raise self.fault(index, "the score `choice` and `choices` go together", "score")
+        if (columns.score == "judge") != bool(section.rubric):
+            message = "the score `judge` and `rubric`, a column, go together"
+            raise self.fault(index, message, "rubric" if section.rubric else "score")
         try:
             strata = [stratum_name(pool, value) for value in section.strata or ("",)]
         except GeneratorError as error:

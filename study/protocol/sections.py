@@ -47,6 +47,7 @@ class TaskSection(Section):
     stratum: str | None = None
     strata: Annotated[tuple[str, ...], Field(min_length=1)] = ()  # its values
     files: str | None = None
+    rubric: str | None = None
     published: Annotated[str, Field(pattern=PUBLISHED)] | None = None
 
 
@@ -137,6 +138,11 @@ class ProtocolFile(Section):
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
     operator: OperatorSection | None = None
     entropy: str = Field(default="system", pattern=ENTROPY)
+
+    @property
+    def judged(self) -> tuple[int, ...]:
+        """The numbers of the tasks that a judge scores."""
+        return tuple(n for n, task in enumerate(self.tasks) if task.score == "judge")
 
 
 TOP_SECTIONS: Mapping[str, type[Section]] = {

@@ -56,6 +56,7 @@ STANDARD = {"preset": "standard-v1", "second_grader": "haiku"}
 CONTROLS = {"pre_exposure": ["old-1", "old-2"]}
 # Keys that the classes have and the program refuses with a reason.
 REFUSED = {
+    "tasks.rubric",  # without a judge in the plan
     "models.scripted.structured",
     "models.agent_server.structured",
     "models.scripted.retention",

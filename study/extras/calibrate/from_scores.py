@@ -36,7 +36,7 @@ from registry.ledger.inventory import write_inventory
 from registry.ledger.records import CalibrationMade, ModelPin, Plan, record_digest
 from registry.result_row import GRADER
 from study.errors import StudyError
-from study.steps.sweep.exposure_ledger import exact_table
+from study.steps.report.look import graded_table
 from study.steps.sweep.history import CALIBRATE, record_look
 from study.workspace.setup import registration_of
 from study.workspace.snapshot import StudySnapshot, take_snapshot
@@ -234,7 +234,7 @@ def _knows(pin: ModelPin) -> float:
 
 def _table(study: StudySnapshot, plan: Plan, wave: int) -> ResultTable:
     """Return the exact grader's rows of the closed waves up to one, as far as P1 takes them."""
-    table = exact_table(study, [closed for closed in study.closed_waves if closed.number <= wave])
+    table = graded_table(study, [closed for closed in study.closed_waves if closed.number <= wave])
     rows = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     if plan.standard is None:
         return rows

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from analysis.judge.columns import JudgeColumn, JudgeFacts, judge_column
 from analysis.judge.drift import Drift, Regrading, drift_controls, measure_drift
-from analysis.judge.error_rates import Labels
+from analysis.judge.error_rates import Labels, shortfall
 from analysis.judge.part import judges_part
 from analysis.plan.controls import ControlResult
 from analysis.plan.look import explore
+from analysis.plan.negative_controls import AGREES, DISAGREES
 from analysis.plan.verdict import Verdict
 from analysis.report.part import Part
 from harness.episodes.result import judged_row
-from registry.ledger.records import Plan
-from registry.result_row import ResultRow, columns_of
+from registry.ledger.records import Graded, Plan
+from registry.result_row import GRADER, ResultRow, columns_of
+from study.errors import StudyError
 from study.extras.judge.records import (
+    find_grading,
     graded_records,
     judge_grades,
+    judge_pin,
     labelled,
     rates_of,
     regradings_of,
@@ -39,8 +44,17 @@ class JudgeShare(LookShare):
         self.drifts: tuple[Drift, ...] = ()
 
     def rows(self) -> Iterator[ResultRow]:
-        """Yield the rows as judges scored them."""
+        """Yield the rows as judges scored them; those of the judge that scores under the name of
+        the exact grader too, where it has no row. Raises StudyError if that judge has not graded a
+        wave."""
         study = self.scope.study
+        judged, scorer = study.protocol.judged, study.protocol.scorer
+        for wave in self.scope.waves if judged else ():
+            if find_grading(study, Graded, judge_pin(study, scorer), wave.number) is None:
+                raise StudyError(
+                    f"wave {wave.number} has no scores of {scorer} yet: `dosimeter judge grade "
+                    f"--judge {scorer} --wave {wave.number}` makes them"
+                )
         entries = {entry.instance: entry for entry in study.entries()}
         burned = burned_tranches(study.ledger.entries())
         for wave in self.scope.waves:
@@ -48,7 +62,10 @@ class JudgeShare(LookShare):
                 entry = entries[result.instance]
                 verdicts = labelled(result.grade, grade)
                 self.labels[grade.grader].add(result.instance, result.stratum, entry.arm, verdicts)
-                yield join_draw(judged_row(result, grade, entry.arm), entry, burned)
+                row = join_draw(judged_row(result, grade, entry.arm), entry, burned)
+                yield row
+                if grade.grader == scorer and row.stratum in judged:
+                    yield replace(row, grader=GRADER)
 
     def digested(self) -> Sequence[object]:
         """Return the rows that judges graded again."""
@@ -58,9 +75,21 @@ class JudgeShare(LookShare):
         ]
 
     def controls(self, plan: Plan, registration: str) -> Sequence[ControlResult]:
-        """Return the controls of the second grader's drift."""
+        """Return the controls of the second grader's drift; of the judge that scores, also if it
+        was measured as the plan asks."""
         self.drifts = tuple(measure_drift(plan, r, registration) for r in self.regradings)
-        return drift_controls(plan, self.drifts)
+        return (*drift_controls(plan, self.drifts), *self._measured(plan))
+
+    def _measured(self, plan: Plan) -> Iterator[ControlResult]:
+        if (rule := plan.scorer) is None:
+            return
+        study, what = self.scope.study, "measured on answer sheets"
+        missed = shortfall(rule, rates_of(study, judge_pin(study, rule.name)))
+        state, says = AGREES, f"{rule.name} reaches the minima of the plan."
+        if missed:
+            state, says = DISAGREES, f"{rule.name}: {missed}."
+        for wave in self.scope.numbers:
+            yield ControlResult("C3", what, wave, (), state, says=says)
 
     def parts(self, look: LookContext) -> Sequence[Part]:
         """Return the part with the columns of judges."""
@@ -96,7 +125,8 @@ class JudgeShare(LookShare):
 def _explored(columns: Sequence[JudgeColumn], look: LookContext) -> Iterator[Verdict]:
     """Yield the registered test's verdicts on the scores of each judge with a shown column."""
     for column in columns:
-        if column.waves and not column.withheld:
+        scores = look.plan.scorer is not None and look.plan.scorer.name == column.judge
+        if column.waves and not column.withheld and not scores:
             yield from explore(
                 look.plan,
                 look.table,

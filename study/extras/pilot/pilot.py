@@ -96,6 +96,8 @@ def run_pilot(
     """Run the episodes that a pilot still owes, as far as the study's budget goes for all of its
     pilots, and return the results of all. Raises as the steps of a study do."""
     pins, skipped = _pins(study, request)
+    if judged := study.protocol.judged:
+        raise StudyError(f"a pilot has no judge, which {', '.join(judged)} need for their scores")
     with ExitStack() as stack:
         lock_budget(study, (), stack)
         scratch = _write(study, request, pins)

@@ -220,18 +220,18 @@ def _rows(source: Path, grader: str | None) -> tuple[ResultTable, str]:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
-    from study.steps.sweep.exposure_ledger import exact_table
+    from study.steps.report.look import graded_table
 
     study = take_snapshot(open_study(source))
     if study.closed_waves:
-        return exact_table(study, study.closed_waves), str(source)
+        return graded_table(study, study.closed_waves), str(source)
     pilot = _newest_pilot(study)
     if pilot is None:
         raise StudyError(
             f"{source}: no wave is closed yet, and no pilot has run on its tasks: "
             f"`dosimeter pilot --study {source}` runs one"
         )
-    return exact_table(pilot, pilot.waves.values()), f"the pilot of {source}"
+    return graded_table(pilot, [*pilot.waves.values()]), f"the pilot of {source}"
 
 
 def _newest_pilot(study: Study) -> StudySnapshot | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analysis.data.table import make_table
+from analysis.data.table import ResultTable, make_table
 from analysis.plan.look import analyse
 from analysis.plan.presets import bridging_models
 from analysis.report.report import Report, ReportRequest, build_report
@@ -273,6 +273,11 @@ def graded_rows(study: StudySnapshot, waves: Sequence[WaveSnapshot]) -> Iterator
     """Yield the rows of some waves as the exact grader and those of extras scored them. Needs the
     study's key."""
     return _rows(study, waves, shares_of(LookScope(study, tuple(waves))))
+
+
+def graded_table(study: StudySnapshot, waves: Sequence[WaveSnapshot]) -> ResultTable:
+    """Return the same as a table of columns."""
+    return make_table(graded_rows(study, waves))
 
 
 def _rows(

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from urllib.parse import urlsplit
 
-from analysis.data.table import ResultTable, make_table
 from harness.build_model import endpoint_of
 from harness.episodes.result import rows_of
 from harness.spending.prices import OWN_PROVIDERS
@@ -136,20 +135,17 @@ def _kept(
 
 
 def exact_rows(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> Iterator[ResultRow]:
-    """Yield the exact grader's rows of some waves, joined to arms, tranches and burned seeds. Needs
-    the study's key. Raises BrokenPromise for a result of no instance of the draw."""
+    """Yield the exact grader's rows of some waves, joined to arms, tranches and burned seeds; none
+    of strata that a judge scores. Needs the study's key. Raises BrokenPromise for a result of no
+    instance of the draw."""
     entries = {entry.instance: entry for entry in study.entries()}
     burned = burned_tranches(study.ledger.entries())
     for wave in waves:
         for result in wave.results.values():
             if (entry := entries.get(result.instance)) is None:
                 raise BrokenPromise(f"wave {wave.number}: a result is of no instance of the draw")
-            yield from (join_draw(row, entry, burned) for row in rows_of(result, entry.arm))
-
-
-def exact_table(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ResultTable:
-    """Return the same as a table of columns."""
-    return make_table(exact_rows(study, waves))
+            if result.stratum not in study.protocol.judged:
+                yield from (join_draw(row, entry, burned) for row in rows_of(result, entry.arm))
 
 
 def join_draw(row: ResultRow, entry: DrawnInstance, burned: Burned) -> ResultRow:
