@@ -229,30 +229,6 @@ class Model(Protocol):
         """Answer one request. Raises AttemptFailed(PROVIDER, …)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextRequest:
-    """A request for the log-probabilities of a text's tokens. ``way`` is the request form of its
-    server (``harness.models.token_logprobs``), ``top`` how many alternatives of each token it
-    reports."""
-
-    text: str = field(repr=False)
-    seed: Seed
-    start: int = 0  # first character that counts
-    way: str = ""
-    top: int = 0
-    keep: Callable[[Try], None] | None = field(default=None, repr=False, compare=False)
-
-
-@runtime_checkable
-class LogprobModel(Protocol):
-    """A model that may report the token log-probabilities of a given text."""
-
-    def text_logprobs(self, request: TextRequest) -> Reply:
-        """Return one reply; ``harness.models.token_logprobs`` reads its ``raw``.
-
-        Raises AttemptFailed(PROVIDER, …)."""
-
-
 @runtime_checkable
 class Closable(Protocol):
     """A model that holds something open: connections, a server of its own."""
@@ -301,13 +277,6 @@ class ModelWrapper:
     def close(self) -> None:
         """Close the inner model."""
         close_model(self.model)
-
-
-def logprob_model(model: Model) -> LogprobModel | None:
-    """The model itself, or its inner model, if it reports token log-probabilities; else None."""
-    while isinstance(model, ModelWrapper):
-        model = model.model
-    return model if isinstance(model, LogprobModel) else None
 
 
 def estimate_text(text: str) -> int:

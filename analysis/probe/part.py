@@ -1,4 +1,4 @@
-"""The part of a report on models' knowledge without an instance's data: probes, markers, texts."""
+"""The part of a report on models' knowledge without an instance's data: probes and markers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from analysis.csv_text import csv_files
 from analysis.json_values import json_rows
 from analysis.plan.markers import MarkerExposure, MarkerFinding
-from analysis.probe.probes import MEASURES, Exposure, TextExposure
+from analysis.probe.probes import Exposure
 from analysis.report.part import (
     NONE,
     Block,
@@ -24,38 +24,27 @@ from analysis.stats.intervals import p_words, points, signed
 
 
 def exposure_part(
-    exposure: Sequence[Exposure] = (),
-    markers: Sequence[MarkerExposure] = (),
-    texts: Sequence[TextExposure] = (),
-    notes: Sequence[str] = (),
+    exposure: Sequence[Exposure] = (), markers: Sequence[MarkerExposure] = ()
 ) -> Part:
-    """The part on the probes from memory, the exact tests of markers, and how likely models find
-    the texts; ``notes`` are on models without token log-probabilities."""
-    data = {
-        "exposure": json_rows(exposure),
-        "markers": json_rows(markers),
-        "texts": json_rows(texts),
-    }
-    made = (_exposure_table(exposure), _marker_table(markers), _text_table(texts))
+    """The part on the probes from memory and the exact tests of markers."""
+    data = {"exposure": json_rows(exposure), "markers": json_rows(markers)}
+    made = (_exposure_table(exposure), _marker_table(markers))
     tables = [table for table in made if table.rows]
-    known = bool(tables or notes)
     lines = (Bullets(tuple(map(marker_words, markers))),) if markers else ()
-    remarks = (Bullets(tuple(f"{note}." for note in notes)),) if notes else ()
     return Part(
         name="exposure",
         title="Exposure",
         after="monitoring",
-        body=tuple(_body(made, markers, notes)) if known else (),
-        summary=(Heading("Exposure"), *lines, *tables, *remarks) if known else (),
-        data={**data, "text_notes": list(notes)},
+        body=tuple(_body(*made, markers)),
+        summary=(Heading("Exposure"), *lines, *tables) if tables else (),
+        data=data,
         files=csv_files(data),
     )
 
 
 def _body(
-    tables: Sequence[ReportTable], markers: Sequence[MarkerExposure], notes: Sequence[str]
+    exposure: ReportTable, marked: ReportTable, markers: Sequence[MarkerExposure]
 ) -> Iterator[Block]:
-    exposure, marked, texts = tables
     if exposure.rows:
         yield Paragraph(
             "Each instance's question asked from memory, without its data. Who knows more of the "
@@ -71,8 +60,6 @@ def _body(
         )
         yield from (Paragraph(marker_words(row)) for row in markers)
         yield marked
-    yield texts
-    yield from (Paragraph(f"{note}.", note=True) for note in notes)
 
 
 def marker_words(row: MarkerExposure) -> str:
@@ -141,29 +128,3 @@ def _marker_table(rows: Sequence[MarkerExposure]) -> ReportTable:
             "Result": "finding",
         },
     )
-
-
-def _text_table(rows: Sequence[TextExposure]) -> ReportTable:
-    return tabulate(
-        "texts",
-        "Exploratory: how likely each model finds the text of public and of private instances. "
-        "Loss: mean negative log-probability of a token, in nats; lower on public speaks for "
-        "exposure. Min-K% and Min-K%++ (k = 20): higher on public does. Adjusted p: over all rows "
-        "of a wave.",
-        rows,
-        {
-            **_MODEL,
-            "Measure": lambda t: MEASURES[t.measure][0],
-            "#Public": lambda t: _nats(t.public),
-            "#Private": lambda t: _nats(t.private),
-            "#Gap": lambda t: _nats(t.gap, "+"),
-            "#95 % interval": lambda t: (
-                NONE if t.interval is None else " to ".join(_nats(end, "+") for end in t.interval)
-            ),
-            **_P,
-        },
-    )
-
-
-def _nats(value: float, sign: str = "") -> str:
-    return f"{value:{sign}.3f}".replace("-", "−")

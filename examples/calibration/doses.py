@@ -327,3 +327,10 @@ def _dose_at(limit: float, rows: Sequence[DoseRow]) -> float | None:
         if low.gap < limit <= high.gap:
             return low.dose + (high.dose - low.dose) * (limit - low.gap) / (high.gap - low.gap)
     return None
+
+
+def mean_of_least(values: Floats, share: float = 0.2) -> float:
+    """The mean of the least ``share`` of values (n,), rounded down, of at least one: Min-K% of
+    log-probabilities (Shi et al. 2024)."""
+    count = max(1, math.floor(share * len(values) + 1e-9))
+    return float(np.sort(values)[:count].mean())

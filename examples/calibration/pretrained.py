@@ -31,7 +31,7 @@ from analysis.data.seed_means import make_seed_means
 from analysis.json_values import plain_values
 from analysis.plan.markers import tail
 from analysis.stats.proportions import wilson
-from examples.calibration.doses import area_under_curve, cochran_armitage
+from examples.calibration.doses import area_under_curve, cochran_armitage, mean_of_least
 from examples.calibration.run import dosimeter
 from examples.calibration.train import deal_doses, released_folder
 from generators.catalog import INSTALLED
@@ -40,7 +40,6 @@ from generators.task import Asset, Brief, TaskInstance
 from generators.title import MARKERS
 from harness.agent.single_turn import single_turn
 from harness.models.local import find_weights, start_server
-from harness.models.token_logprobs import mean_of_least
 from harness.probe.markers import MARKER_CODEC, marker_messages
 from harness.storage import PROBES
 from publish.leakcheck.check import regenerate

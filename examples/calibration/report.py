@@ -20,7 +20,13 @@ from analysis.json_values import plain_values
 from analysis.report.figures.style import standalone
 from analysis.stats.intervals import counted, p_words, points, signed
 from analysis.stats.permutation import Floats, permutation_seed
-from examples.calibration.doses import DosedModel, DoseResponse, DoseTrend, dose_response
+from examples.calibration.doses import (
+    DosedModel,
+    DoseResponse,
+    DoseTrend,
+    dose_response,
+    mean_of_least,
+)
 from examples.calibration.figure import plot_doses
 from examples.calibration.model import (
     LENGTH,
@@ -33,7 +39,6 @@ from examples.calibration.model import (
 from examples.calibration.train import FOLDER, TrainedModel, deal_doses, drawn_rows, read_models
 from examples.calibration.training import Rows, Weights
 from generators.ladder.order_statistics.parameters import BY_DIFFICULTY, answer_bits
-from harness.models.token_logprobs import mean_of_least
 from registry.files import write_whole
 from registry.ledger.records import record_digest
 from registry.result_row import GRADER, Arm

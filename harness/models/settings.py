@@ -219,28 +219,12 @@ class OpenAISettings(_OpenAIProtocol):
     # Field of its messages; if given, reasoning goes back under it.
     reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
     send_cache_key: bool | None = None  # name the conversation to the server's cache
-    # Form in which the server reports log-probabilities of a given text, and the number of
-    # likeliest tokens reported beside the text's own: docs/probes.md. Facts, as above.
-    logprobs: Literal["echo", "prompt_logprobs"] | None = None
-    top_logprobs: int | None = Field(default=None, ge=1, le=1_000_000)
-
-    facts = ServedSettings.facts | {"logprobs", "top_logprobs"}
 
     @field_validator("reasoning_field")
     @classmethod
     def _is_of_chat(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value and info.data.get("protocol") == "responses":
             raise ValueError("by Responses, reasoning goes back by itself: leave this out")
-        return value
-
-    @field_validator("top_logprobs")
-    @classmethod
-    def _has_a_form(cls, value: int | None, info: ValidationInfo) -> int | None:
-        if value and not info.data.get("logprobs"):
-            raise ValueError(
-                "it needs `logprobs:`, which says how the server reports them: echo or "
-                "prompt_logprobs"
-            )
         return value
 
 

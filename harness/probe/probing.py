@@ -6,13 +6,6 @@ for every instance. A family may word the question itself (``ClosedBook``). The 
 those of the rubric's exact checks that differ from instance to instance: values that are the same
 everywhere prove nothing.
 
-A text probe measures if a model finds the text of public instances likelier than that of private
-ones. The text is what a crawler would have seen of a release: the task's name and prompt, then
-the title with the marker, and of each input file its SHA-256 and path, as ``sha256sum`` prints
-them, and the beginning of a text file. The part that all instances of a stratum share comes first
-and is only context; the measures of ``harness.models.token_logprobs`` are of the rest, which no
-other instance has. Both arms are treated alike.
-
 Each result is stored once, under a name of its own.
 """
 
@@ -20,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial, reduce
-from itertools import takewhile
+from functools import lru_cache
 from typing import TypeVar
 
 from generators.catalog import Catalog
@@ -30,21 +22,9 @@ from generators.grading.checks import Check
 from generators.grading.programs import hidden_inputs
 from generators.grading.rubric import Rubric, check_answer, score_verdicts
 from generators.seed import Seed
-from generators.task import Asset, Brief, ClosedBook, TaskInstance, TaskSpec
-from generators.title import split_headline
+from generators.task import Brief, ClosedBook, TaskInstance, TaskSpec
 from harness.agent.loop import buy_reply
-from harness.errors import AttemptFailed, Boundary
-from harness.model import (
-    PROBE_MARK,
-    LogprobModel,
-    Message,
-    Model,
-    ModelRequest,
-    Reply,
-    Role,
-    TextRequest,
-)
-from harness.models.token_logprobs import SHARE, Membership, membership_scores, read_likelihood
+from harness.model import PROBE_MARK, Message, Model, ModelRequest, Reply, Role
 from harness.spending.purchases import Charge, ReplyStore
 from harness.storage import Codec, hex_of, probe_key
 from registry.canonical import digest_value
@@ -62,19 +42,8 @@ class Probe:
     served_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextProbe:
-    """The result of a text probe: the likelihood of one instance's text under a model."""
-
-    charge: Charge
-    instance: str = field(repr=False)
-    membership: Membership
-    served_version: str
-
-
 PROBE_CODEC: Codec[Probe] = Codec("probe", 1, Probe)
 P = TypeVar("P")
-TEXT_PROBE_CODEC: Codec[TextProbe] = Codec("text-probe", 1, TextProbe)
 
 
 def name_call(kind: str, method: str, study: str, wave: int, pin: ModelPin, instance: str) -> str:
@@ -207,106 +176,3 @@ def example_instances(spec: TaskSpec, catalog: Catalog) -> list[TaskInstance]:
     generate = catalog.family(spec.family, spec.version).generate
     seeds = (Seed(bytes([number]) * 32) for number in range(1, EXAMPLES + 1))
     return [generate(spec.difficulty, seed) for seed in seeds]
-
-
-OPENING = 200  # characters of a text file
-MOST = 512  # characters that are measured
-NOT_REPORTED = "not_told"  # the error class of a reply without log-probabilities of the text
-_TEXTS = frozenset(("application/json", "application/xml", "application/yaml"))
-
-
-@dataclass(frozen=True, slots=True)
-class ReleasedText:
-    """The text of an instance, measured from character ``start`` on."""
-
-    text: str = field(repr=False)
-    start: int
-
-
-def released_text(instance: TaskInstance, catalog: Catalog) -> ReleasedText | None:
-    """Return the text of an instance and the part to measure; None if the texts of its stratum are
-    all the same."""
-    text = _text_of(instance)
-    shared, differ = _shared_of(instance.spec, catalog)
-    if not differ:
-        return None
-    # If this text is only the beginning of others, its last word is measured.
-    end = min(len(_shared_opening(shared, text)), len(text) - 1)
-    start = _whole_words(text, end)
-    return ReleasedText(text[: start + MOST], start)
-
-
-def text_digest() -> str:
-    """Return the digest of how texts are made and measured."""
-    return digest_value(
-        {
-            "parts": ["family", "task", "title and marker", "files"],
-            "opening": OPENING,
-            "most": MOST,
-            "examples": EXAMPLES,
-            "share": SHARE,
-        }
-    )
-
-
-def run_text_probe(
-    instance: TaskInstance,
-    text: ReleasedText,
-    model: LogprobModel,
-    replies: ReplyStore,
-    way: str = "",
-    top: int = 0,
-) -> TextProbe:
-    """Ask, keep the reply before it is read, and store its measures. Raises AttemptFailed; of
-    class ``NOT_REPORTED`` if the reply has no log-probabilities of the text."""
-    seed, journal = Seed.from_hex(hex_of(replies.charge.subject)), replies.probe()
-    request = TextRequest(
-        text=text.text,
-        seed=seed,
-        start=text.start,
-        way=way,
-        top=top,
-        keep=partial(journal.keep_failed, 0),
-    )
-    reply = journal.load(0) or journal.save(0, model.text_logprobs(request))
-    scores = read_likelihood(reply.raw, text.text, text.start)
-    if scores is None:
-        raise AttemptFailed(Boundary.PROVIDER, NOT_REPORTED)
-    probe = TextProbe(replies.charge, instance.id, membership_scores(scores), reply.served_version)
-    return save_probe(replies, TEXT_PROBE_CODEC, probe)
-
-
-def _text_of(instance: TaskInstance) -> str:
-    brief = instance.brief
-    files = "\n".join(_listed(asset) for asset in brief.assets if asset.data)
-    # What the instances of a stratum share goes first, as context.
-    first, task = split_headline(brief.prompt)
-    return f"{instance.spec.family}\n\n{task.rstrip()}\n\n{first}\n{files}".rstrip()
-
-
-def _listed(asset: Asset) -> str:
-    line = f"{asset.digest.removeprefix('sha256:')}  {asset.path}"
-    if not (asset.media_type.startswith("text/") or asset.media_type in _TEXTS):
-        return line
-    # A character has at most four bytes; an incomplete one at the cut is dropped.
-    return f"{line}\n{asset.data[: 4 * OPENING].decode('utf-8', 'ignore')[:OPENING]}"
-
-
-@lru_cache(maxsize=1024)
-def _shared_of(spec: TaskSpec, catalog: Catalog) -> tuple[str, bool]:
-    """Return the common beginning of a stratum's texts, and True if they differ, in a few texts
-    of public seeds."""
-    texts = [_text_of(instance) for instance in example_instances(spec, catalog)]
-    return reduce(_shared_opening, texts), len(set(texts)) > 1
-
-
-def _shared_opening(one: str, other: str) -> str:
-    pairs = zip(one, other, strict=False)
-    return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _whole_words(text: str, end: int) -> int:
-    """The beginning of the word that holds character ``end``, or follows it."""
-    while end and not text[end - 1].isspace():
-        end -= 1
-    return end

@@ -339,7 +339,7 @@ class Probed:
     wave: int
     plan: str  # digest of the Preregistration
     model: ModelPin
-    what: str  # "questions", "markers" or "texts"
+    what: str  # "questions" or "markers"
     method: str  # digest of the method's settings
     probes: int
     objects: int

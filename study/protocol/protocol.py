@@ -21,7 +21,7 @@ from generators.items.pool import Columns, stratum_name
 from generators.task import Family
 from generators.yaml_lines import YamlDocument
 from harness.episode import Mode
-from harness.models.settings import ModelSettings, OpenAISettings, pin_model
+from harness.models.settings import ModelSettings, pin_model
 from registry.ledger.draw_records import Parties, SeedsPerArm, sizes_of
 from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.catalogue import contributions
@@ -107,7 +107,6 @@ class Protocol:
     judge_facts: tuple[ModelFacts, ...]
     families: tuple[tuple[str, str], ...]  # of models and judges that name theirs
     retention: tuple[tuple[str, str], ...]  # of models and judges that state theirs
-    logprobs: tuple[tuple[str, str, int], ...]  # of models: how, and how many of the likeliest
     # With the families of the template files.
     catalog: Catalog = field(default=INSTALLED, compare=False, repr=False)
 
@@ -344,11 +343,6 @@ def _protocol_of(
         "judge_facts": _facts(parsed.judges),
         "families": tuple((name, section.family) for name, section in buyers if section.family),
         "retention": tuple((n, section.retention) for n, section in buyers if section.retention),
-        "logprobs": tuple(
-            (name, section.logprobs, section.top_logprobs or 1)
-            for name, section in parsed.models.items()
-            if isinstance(section, OpenAISettings) and section.logprobs
-        ),
     }
     return Protocol(name=values.pop("study"), **values)
 

@@ -49,7 +49,6 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "tasks.mode": {"family": "count_circles", "difficulty": "easy"},
     "models.scripted.release": SPIKED,
     "models.scripted.share": SPIKED,
-    "models.openai.top_logprobs": {"logprobs": "echo"},
     "plan.onset_looks": {"onset_alpha": 0.005},
 }
 STANDARD = {"preset": "standard-v1", "second_grader": "haiku"}

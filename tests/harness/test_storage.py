@@ -18,8 +18,7 @@ from generators.task import TaskSpec
 from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolUse, Turn
 from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
-from harness.models.token_logprobs import Membership
-from harness.probe.probing import PROBE_CODEC, TEXT_PROBE_CODEC, Probe, TextProbe
+from harness.probe.probing import PROBE_CODEC, Probe
 from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
 from harness.storage import EPISODE_CODEC, GRADE_CODEC
 from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
@@ -52,7 +51,6 @@ GRADE = Grade(
     0.5, (("SR", 0.5), ("DH", None)),
 )  # fmt: skip
 PROBE = Probe(CHARGE, "sha256:i", 0.5, "v-1")
-TEXT_PROBE = TextProbe(CHARGE, "sha256:i", Membership(10, 1.5, -2.0, None), "v-1")
 RESULT = summarise_episode(1, CELL, EPISODE, GRADE, 3)
 
 KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]] = {
@@ -60,7 +58,6 @@ KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]
     "grade": (GRADE, GRADE_CODEC.encode, GRADE_CODEC.decode),
     "paid-call": (PaidCall(CHARGE, REPLY), PAID_CALL_CODEC.encode, PAID_CALL_CODEC.decode),
     "probe": (PROBE, PROBE_CODEC.encode, PROBE_CODEC.decode),
-    "text-probe": (TEXT_PROBE, TEXT_PROBE_CODEC.encode, TEXT_PROBE_CODEC.decode),
     "wave-instances": (INSTANCES, INSTANCES_CODEC.encode, INSTANCES_CODEC.decode),
     "result": (RESULT, RESULT_CODEC.encode, RESULT_CODEC.decode),
 }

@@ -16,8 +16,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from harness.errors import AttemptFailed, Boundary
 from harness.model import (
@@ -26,7 +26,6 @@ from harness.model import (
     ModelRequest,
     Reply,
     Role,
-    TextRequest,
     ToolCall,
     Try,
     Usage,
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as Chat
 
 T = TypeVar("T")
-# Makes one request of a client, and fills in what it received.
-Ask: TypeAlias = Callable[[Any, Received], Coroutine[Any, Any, Reply]]
 logger = logging.getLogger(__name__)
 # Failures of one request, and seconds from first to last, that show it is at fault, not the server.
 _RECURS, _RECURS_SECONDS = 3, 60.0
@@ -124,19 +121,16 @@ class ProviderModel(ABC):
         request's seed. A failure that is the model's own is a reply of its own: what was said
         decides it, so the loss of such attempts would not be random. Raises
         AttemptFailed(PROVIDER, class)."""
-        return self._with_retries(partial(self._exchange, request), request)
-
-    def _with_retries(self, ask: Ask, request: ModelRequest | TextRequest) -> Reply:
         failed: list[str] = []
         while True:
             begun = time.monotonic()
             try:
                 with self._lock:  # before its turn: a first connection takes seconds
                     client = self._client_thread
-                if isinstance(request, ModelRequest) and request.admit is not None:
+                if request.admit is not None:
                     request.admit()
                 begun = time.monotonic()
-                reply = client.run(self._try(ask, client.connection.chat, request))
+                reply = client.run(self._try(client.connection.chat, request))
                 self._answered = time.monotonic()
                 return replace(reply, retries=len(failed), failed=tuple(failed))
             except ProviderError as error:
@@ -165,14 +159,13 @@ class ProviderModel(ABC):
         if client is not None:
             client.close()
 
-    async def _try(self, ask: Ask, chat: Any, request: ModelRequest | TextRequest) -> Reply:
+    async def _try(self, chat: Any, request: ModelRequest) -> Reply:
         """Return the reply to one request. Raises ProviderError with the response that came."""
-        asked = request if isinstance(request, ModelRequest) else None
         context = getattr(self.settings, "context", None)
-        received = Received(Expected(self.protocol, asked, context))
+        received = Received(Expected(self.protocol, request, context))
         RECEIVED.set(received)
         try:
-            reply = await ask(chat, received)
+            reply = await self._exchange(request, chat, received)
             raw, reading = self._stored(received)
             return replace(reply, raw=reply.raw or raw, reading=reading)
         except ProviderError as error:
@@ -182,16 +175,16 @@ class ProviderModel(ABC):
             failed.usage = received.reading.usage if received.reading else failed.usage
         failed.raw, failed.reading = self._stored(received)
         failed.wait = failed.wait if received.wait is None else received.wait
-        if failed.kind in (REFUSAL, BAD_CALL) and isinstance(request, ModelRequest):
+        if failed.kind in (REFUSAL, BAD_CALL):
             return self._own_reply(request, failed)
         raise failed from None
 
-    def _own_reply(self, request: ModelRequest | TextRequest, error: ProviderError) -> Reply:
+    def _own_reply(self, request: ModelRequest, error: ProviderError) -> Reply:
         """The reply that a failure of the model's own stands for: its refusal, or a call that its
         server could not parse, which the tools answer as any bad call."""
         message = Message(Role.ASSISTANT, clean_text(error.text))
         finish = REFUSAL if error.kind in (REFUSAL, RECITATION) else BAD_CALL
-        if finish == BAD_CALL and isinstance(request, ModelRequest) and request.may_call:
+        if finish == BAD_CALL and request.may_call:
             names = [tool.name for tool in request.tools if tool.name in message.text]
             name = [*names, request.tools[0].name][0]
             call = ToolCall(f"unparsed_{len(request.messages)}", name, message.text)
@@ -199,10 +192,10 @@ class ProviderModel(ABC):
         reply = Reply(message, error.usage, self._version, finish, error.raw)
         return replace(reply, reading=error.reading)
 
-    def _recurs(self, request: ModelRequest | TextRequest, error: ProviderError) -> bool:
+    def _recurs(self, request: ModelRequest, error: ProviderError) -> bool:
         """True if the server fails at what the model wrote: at the same request of a conversation
         again and again, while it answered others."""
-        messages = request.messages if isinstance(request, ModelRequest) else ()
+        messages = request.messages
         failures = error.kind in ("overload", REFUSED) and error.status in (400, 500)
         if not failures or all(message.role is not Role.ASSISTANT for message in messages):
             return False

@@ -1,27 +1,17 @@
-"""Any server that speaks OpenAI's protocols, by its base URL: Chat Completions, or Responses.
-
-Token log-probabilities of a given text come from ``/completions``, which takes it as it is, without
-a chat template around it. One more token is requested, since some servers refuse to generate none.
-"""
+"""Any server that speaks OpenAI's protocols, by its base URL: Chat Completions, or Responses."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from harness.model import Message, ModelRequest, Reply, Role, TextRequest
+from harness.model import ModelRequest
 from harness.models.providers.base import Connection, ProviderModel
-from harness.models.providers.bodies import read_usage
-from harness.models.providers.retry import ProviderError
-from harness.models.providers.transport import Received, keeping_client
+from harness.models.providers.transport import keeping_client
 from harness.models.settings import AzureSettings, OpenAISettings
-from harness.models.token_logprobs import ECHO, PROMPT_LOGPROBS
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIResponsesModel
 
 _OWN_HOST = "api.openai.com"
@@ -114,49 +104,9 @@ class OpenAIModel(ProviderModel):
             return ""
         return found if isinstance(found, str) else ""
 
-    def text_logprobs(self, request: TextRequest) -> Reply:
-        """Return the log-probabilities of a text as far as the server reports them; raises as
-        ``respond``."""
-        return self._with_retries(partial(self._text_logprobs, request), request)
-
-    async def _text_logprobs(self, request: TextRequest, chat: Any, received: Received) -> Reply:
-        body = request_body(request, self._version)
-        async with asyncio.timeout(self.settings.seconds):
-            answer = await post_json(chat.client, "/completions", body)
-        return reply_from_completion(answer, self._version)
-
 
 class AzureModel(OpenAIModel):
     """A deployment of Azure OpenAI, by its v1 interface. The key is the resource's, or a token of
     Microsoft Entra."""
 
     system = "azure"
-
-
-def request_body(request: TextRequest, version: str) -> dict[str, Any]:
-    """The body of the request. Raises ProviderError for an unknown method."""
-    body: dict[str, Any] = {"model": version, "prompt": request.text}
-    body |= {"max_tokens": 1, "temperature": 0}
-    alternatives = max(request.top, 1)  # some servers take 0 for none at all
-    if request.way == ECHO:
-        return {**body, "echo": True, "logprobs": alternatives}
-    if request.way == PROMPT_LOGPROBS:
-        return {**body, "prompt_logprobs": alternatives}
-    raise ProviderError("bad_request", "no way to ask")
-
-
-async def post_json(client: AsyncOpenAI, path: str, body: dict[str, Any]) -> Any:
-    """Send a request and return the parsed answer. Raises as ``ProviderModel._try`` expects."""
-    import httpx2
-
-    response = await client.post(path, body=body, cast_to=httpx2.Response)
-    return json.loads(response.content)
-
-
-def reply_from_completion(body: Any, version: str) -> Reply:
-    """Convert a completion to a reply. Raises ProviderError if the answer is no completion."""
-    if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
-        raise ProviderError("malformed", "not a completion")
-    served = body.get("model")
-    usage = read_usage("chat", body)
-    return Reply(Message(Role.ASSISTANT, ""), usage, served if isinstance(served, str) else version)

@@ -24,10 +24,6 @@ from study.workspace.study import Study
 @click.option(
     "--markers", is_flag=True, help="Ask for the marker of each title instead of the questions."
 )
-@click.option(
-    "--texts", is_flag=True, help="Also ask models with log-probabilities how likely texts are."
-)
-@click.option("--burn", is_flag=True, help="Send private text even to a provider that may keep it.")
 @json_option
 def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Ask models from memory: one question on each instance, without tools or input files.
@@ -39,10 +35,6 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
 
     With --markers, the one question is which of the eight markers belongs to an instance's title.
     Chance is 1/8 whatever the model's skill, so that the report's test of exposure is exact.
-
-    With --texts, models with log-probabilities also receive what a release shows of each instance,
-    private ones too; without --burn this is refused for providers that do not have
-    `retention: none` in study.yaml.
 
     \b
     Examples:
@@ -60,9 +52,7 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
                 "models": [asdict(outcome) for outcome in made.models],
                 "skipped": list(made.skipped),
                 "strata_without_questions": list(made.strata),
-                "texts": [asdict(outcome) for outcome in made.texts],
                 "notes": list(made.notes),
-                "strata_without_texts": list(made.plain),
                 "budget": accounts_json(made.accounts),
             }
         )
@@ -70,7 +60,7 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
         _print(made)
         failing = [
             Failing(outcome.model, failure, times)
-            for outcome in (*made.models, *made.texts)
+            for outcome in made.models
             for failure, times in outcome.failures
             if failure.startswith("provider:")
         ]
@@ -81,14 +71,7 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
 def _print(made: ProbedWave) -> None:
     if made.models:
         print_records([_row(outcome) for outcome in made.models], title="Probes from memory")
-    texts = [_row(outcome) for outcome in made.texts]
-    for row in texts:
-        del row["right, both arms"]
-    if texts:
-        print_records(texts, title="How likely each text is")
-    lines = [f"{outcome.model}: {outcome.note}" for outcome in made.texts if outcome.note]
-    lines += made.notes
-    lines += [f"{stratum}: its instances have no text of their own" for stratum in made.plain]
+    lines = [*made.notes]
     lines += [
         f"{name}: an agent behind a server, with tools of its own; not asked"
         for name in made.skipped

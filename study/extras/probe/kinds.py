@@ -1,47 +1,25 @@
-"""The kinds of probes: a question from memory, one for the marker of a title, and the likelihood of
-a text; with the instances that each can be made about, and which models a text may be sent to."""
+"""The kinds of probes: a question from memory, and one for the marker of a title; with the
+instances that each can be made about."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from generators.catalog import Catalog
 from generators.task import TaskInstance
-from harness.errors import HarnessError
-from harness.model import Model, logprob_model
+from harness.model import Model
 from harness.probe.markers import MARKER_CODEC, marker_digest, marker_messages, run_marker_probe
-from harness.probe.probing import (
-    PROBE_CODEC,
-    TEXT_PROBE_CODEC,
-    ReleasedText,
-    TextProbe,
-    name_call,
-    probe_digest,
-    probe_messages,
-    released_text,
-    run_probe,
-    run_text_probe,
-    text_digest,
-)
+from harness.probe.probing import PROBE_CODEC, name_call, probe_digest, probe_messages, run_probe
 from harness.spending.purchases import ReplyStore
 from harness.storage import PROBES, Codec, hex_of, probe_key
 from harness.sweep.schedule import WaveInstance
 from harness.sweep.workbench import instance_of
 from registry.ledger.records import ModelPin, record_digest
-from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME
 from study.steps.sweep.exposure_ledger import keeps_nothing
-from study.workspace.snapshot import manifest_of
 from study.workspace.study import Study
 
-BURN = "--burn"
-NO_LOGPROBS = (
-    "no log-probabilities: its server reports none of a given text, or study.yaml does not say how "
-    "(`logprobs:`)"
-)
 P = TypeVar("P")
 
 
@@ -57,26 +35,10 @@ class ProbeKind(Generic[P]):
     content: Callable[[TaskInstance, Catalog], Any]
     ask: Callable[[TaskInstance, Any, Model, ReplyStore, Catalog], object]
     codec: Codec[P]
-    messages: bool = True  # ``content`` returns messages, and results have a ``score``
 
     def name(self, study: str, wave: int, pin: ModelPin, instance: str) -> str:
         """Return the name of the probe of an instance."""
         return name_call(self.word, self.method, study, wave, pin, instance)
-
-
-def _ask_text(
-    instance: TaskInstance,
-    text: ReleasedText,
-    model: Model,
-    replies: ReplyStore,
-    catalog: Catalog,
-    way: str = "",
-    top: int = 0,
-) -> TextProbe:
-    inner = logprob_model(model)
-    if inner is None:
-        raise HarnessError(f"model {model.name!r} cannot be asked how likely a text is")
-    return run_text_probe(instance, text, inner, replies, way, top)
 
 
 QUESTIONS = ProbeKind(
@@ -84,9 +46,6 @@ QUESTIONS = ProbeKind(
 )
 MARKERS = ProbeKind(
     "markers", "marker", marker_digest(), marker_messages, run_marker_probe, codec=MARKER_CODEC
-)
-TEXTS = ProbeKind(
-    "texts", "text", text_digest(), released_text, _ask_text, codec=TEXT_PROBE_CODEC, messages=False
 )
 
 
@@ -136,22 +95,6 @@ def done_calls(study: Study, pin: ModelPin) -> frozenset[str]:
     return frozenset(f"sha256:{key}" for key in keys if len(key) == 64)
 
 
-def text_kinds(
-    study: Study, pins: Iterable[ModelPin]
-) -> tuple[dict[str, ProbeKind[TextProbe]], tuple[str, ...]]:
-    """Return the text probe of each model with log-probabilities, asked in the way that its server
-    reports them, and a note on each other model."""
-    stated = {name: (way, top) for name, way, top in study.protocol.logprobs}
-    kinds, notes = {}, []
-    for pin in pins:
-        if pin.name in stated:
-            way, top = stated[pin.name]
-            kinds[pin.name] = replace(TEXTS, ask=partial(_ask_text, way=way, top=top))
-        else:
-            notes.append(f"{pin.name}: {NO_LOGPROBS}")
-    return kinds, tuple(notes)
-
-
 def notes_on_sent(study: Study, pins: Iterable[ModelPin]) -> tuple[str, ...]:
     """Return a note on each model that a sweep has sent private prompts, which name their markers,
     if its provider may keep them: it could learn what the control must not know."""
@@ -165,21 +108,3 @@ def notes_on_sent(study: Study, pins: Iterable[ModelPin]) -> tuple[str, ...]:
         for pin in pins
         if pin.name in swept and not keeps_nothing(pin, documented.get(pin.name, ""))
     )
-
-
-def check_sending(study: Study, wave: int, pins: Iterable[ModelPin], burn: bool) -> None:
-    """Refuse to send private text before the ledger records which model of the wave receives it,
-    and to a provider that may keep it, unless ``burn`` allows that. Raises StudyError."""
-    if manifest_of(study.ledger, wave) is None:
-        raise StudyError(
-            f"wave {wave} was not begun: texts are put to a wave's models after its sweep, since "
-            "its manifest records which private instances were sent to which provider"
-        )
-    documented = dict(study.protocol.retention)
-    keeps = [pin.name for pin in pins if not keeps_nothing(pin, documented.get(pin.name, ""))]
-    if keeps and not burn:
-        raise StudyError(
-            f"{study.folder / FILE_NAME}: nothing says that the provider of {', '.join(keeps)} "
-            f"keeps nothing (`retention: none`), so private text sent there is burned for it: name "
-            f"other models with --model, or give {BURN} to send it all the same"
-        )

@@ -9,9 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from harness.build_model import build_plain_model
-from harness.errors import Boundary, HarnessError
-from harness.model import OVERFLOW, Model, close_model
-from harness.probe.probing import NOT_REPORTED
+from harness.errors import HarnessError
+from harness.model import Model, close_model
 from harness.spending.budget import Account, Budget, PricedModel
 from harness.spending.purchases import CallKind, ReplyStore
 from harness.storage import probe_replies, reply_key
@@ -23,17 +22,13 @@ from registry.ledger.records import ModelPin, Probed, record_body, record_digest
 from study.errors import StudyError
 from study.extras.probe.kinds import (
     MARKERS,
-    NO_LOGPROBS,
     QUESTIONS,
-    TEXTS,
     ProbeKind,
-    check_sending,
     done_calls,
     instances_of_kind,
     instances_of_model,
     notes_on_sent,
     stored_probes,
-    text_kinds,
 )
 from study.steps.sweep.spending import (
     Caller,
@@ -47,25 +42,16 @@ from study.steps.sweep.spending import (
 from study.workspace.setup import Watch, registration_of
 from study.workspace.study import Study
 
-# The failures of a text probe after which nothing is owed: no log-probabilities can be had.
-_UNREPORTED = frozenset(
-    f"{Boundary.PROVIDER}:{kind}" for kind in (NOT_REPORTED, "bad_request", "not_found", OVERFLOW)
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
     """Models to probe, and how: without ``models``, every model of the wave that can be asked one
-    question. With ``markers``, for the marker of each title instead of the questions. With
-    ``texts``, also the likelihood of each instance's text; ``burn`` allows sending private text to
-    providers that may keep it."""
+    question. With ``markers``, for the marker of each title instead of the questions."""
 
     wave: int
     models: tuple[str, ...] = ()
     allow_unknown_price: bool = False
     markers: bool = False
-    texts: bool = False
-    burn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +61,13 @@ class ProbeOutcome(CallTotals):
     model: str
     owed: int
     done: int
-    mean_score: float | None  # of answers, over both arms; None while any is owed, and for texts
+    mean_score: float | None  # of answers, over both arms; None while any is owed
     what: str = "questions"
-    note: str = ""  # why nothing more is owed: the model does not report it
 
     @property
     def complete(self) -> bool:
         """True if nothing more is owed."""
-        return self.done == self.owed or bool(self.note)
+        return self.done == self.owed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +75,20 @@ class ProbedWave:
     """The probes of a wave's models."""
 
     models: tuple[ProbeOutcome, ...]  # of questions, or of markers
-    texts: tuple[ProbeOutcome, ...]
     skipped: tuple[str, ...]  # models that have no single question
     strata: tuple[str, ...]  # without a closed-book form
-    plain: tuple[str, ...]  # strata without a text of their own
-    notes: tuple[str, ...]  # on models without log-probabilities, or with a doubtful control
+    notes: tuple[str, ...]  # on models with a doubtful control
     accounts: tuple[Account, ...]
 
     @property
     def complete(self) -> bool:
         """True if nothing more is owed."""
-        return all(outcome.complete for outcome in (*self.models, *self.texts))
+        return all(outcome.complete for outcome in self.models)
 
     @property
     def over_budget(self) -> bool:
         """True if the budget does not pay for the probes still owed."""
-        return any(each.over_budget for each in (*self.models, *self.texts))
+        return any(each.over_budget for each in self.models)
 
 
 def probe_wave(
@@ -120,11 +103,7 @@ def probe_wave(
     registration_of(study)
     wave = request.wave
     pins, skipped = _pins(study, request)
-    of_texts, notes = text_kinds(study, pins) if request.texts else ({}, ())
-    if of_texts:
-        check_sending(study, wave, [p for p in pins if p.name in of_texts], request.burn)
-    if request.markers:
-        notes += notes_on_sent(study, pins)
+    notes = notes_on_sent(study, pins) if request.markers else ()
     pricing = price_pins(study, pins, request.allow_unknown_price, turns=1)
     with ExitStack() as stack:
         models = [_open_model(study, pin, stack) for pin in pins]
@@ -137,21 +116,9 @@ def probe_wave(
             for pin, model, priced in zip(pins, models, pricing.models, strict=True)
         ]
         questions = tuple(prober.probe_all(kind, askable) for prober in probers)
-        readable, plain = instances_of_kind(study, TEXTS) if of_texts else ((), ())
-        texts = tuple(
-            prober.probe_all(of_texts[prober.pin.name], readable)
-            for prober in probers
-            if prober.pin.name in of_texts
-        )
         accounts = budget.accounts() if budget is not None else ()
         return ProbedWave(
-            models=questions,
-            texts=texts,
-            skipped=skipped,
-            strata=silent,
-            plain=plain,
-            notes=notes,
-            accounts=accounts,
+            models=questions, skipped=skipped, strata=silent, notes=notes, accounts=accounts
         )
 
 
@@ -213,9 +180,8 @@ class _Prober:
             done += not result.failure
             self.watch(f"probing {pin.name}, {kind.what}", done, len(probes))
         calls = sum_calls(results, self.model.paid and price is None)
-        unreported = any(name in _UNREPORTED for name, _ in calls.failures)
         mean = None
-        if kind.messages and done == len(probes):
+        if done == len(probes):
             stored = stored_probes(study, wave, pin, asked, kind)
             mean = fmean(probe.score for probe in stored.values()) if stored else None
         outcome = ProbeOutcome(
@@ -224,7 +190,6 @@ class _Prober:
             done=done,
             mean_score=mean,
             what=kind.what,
-            note=NO_LOGPROBS if unreported and kind.what == TEXTS.what else "",
             **asdict(calls),
         )
         if asked and outcome.complete:

@@ -4,10 +4,8 @@ tells the arms apart."""
 from __future__ import annotations
 
 import json
-import math
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,22 +13,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis.probe.part import exposure_part
-from analysis.probe.probes import Exposure, TextExposure
-from analysis.report.report import Report, report_json
+from analysis.probe.probes import Exposure
+from analysis.report.report import report_json
 from analysis.report.write import report_files
-from generators.catalog import INSTALLED
 from harness.model import MARKER_MARK, PROBE_MARK
-from harness.probe.probing import released_text
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
 from registry.canonical import digest_value
 from registry.ledger.records import record_body
 from registry.provenance import utc_now
-from registry.result_row import Arm
 from registry.verify.verify import verify_study
-from study.extras.probe.kinds import NO_LOGPROBS, instance_of
-from study.extras.probe.results import exposure_of, markers_of, texts_of
+from study.extras.probe.results import exposure_of, markers_of
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
@@ -38,10 +31,9 @@ from study.steps.sweep.exposure_ledger import burned_tranches
 from study.steps.sweep.spending import sum_spends
 from study.steps.sweep.sweep import SweepRequest, begin_wave
 from study.workspace.setup import NO_IMAGE, PinnedImage, registration_of
-from study.workspace.snapshot import without_arms
 from study.workspace.study import Study
 from tests.cases import cases
-from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.study.conftest import promise_unchecked, run_wave
 
 Probed = tuple[Study, Served]
@@ -230,39 +222,13 @@ def test_the_report_tells_of_exposure(probed: Probed) -> None:
     study, _ = probed
     plain, _ = pipeline.report(study)
     assert report_json(plain)["exposure"] == []
-    hold_texts_apart(plain)
+    assert 'id="exposure"' not in str(report_files(plain)["report.html"])
     probe(study, "--wave", "0", "--model", "spiked")
     report, page = pipeline.report(study)
     (row,) = json.loads((page.parent / "report.json").read_text())["exposure"]
     assert (row["model"], row["gap"], row["exposed"], row["wave"]) == ("spiked", 1, True, 0)
     assert report.verdicts == plain.verdicts  # secondary: no verdict hangs on it
     assert pipeline.report(study)[0] == report
-
-
-def hold_texts_apart(plain: Report) -> None:
-    """A report shows texts as exploratory, and who tells nothing; without any it has no word of
-    them."""
-    assert (report_json(plain)["texts"], report_json(plain)["text_notes"]) == ([], [])
-    row = TextExposure(
-        wave=0, model="teller", measure="min_k_plus", public=-1.5, private=-2.5, gap=1.0,
-        interval=None, p=0.01, p_adjusted=0.02, n_public=4, n_private=4, strata=1,
-    )  # fmt: skip
-    note = "mute, wave 0: no log-probabilities: x<y"
-    told = replace(plain, parts=(exposure_part(texts=[row], notes=[note]),))
-    files = {name: str(text) for name, text in dict(report_files(told)).items()}
-    page, markdown = files["report.html"], files["report.md"]
-    for text in (page, markdown):
-        assert "Min-K%++" in text
-        assert "+1.000" in text
-        assert "Exploratory: how likely" in text
-    assert "mute, wave 0: no log-probabilities: x&lt;y" in page
-    body = json.loads(files["report.json"])
-    assert body["texts"][0]["exploratory"] is True
-    assert body["text_notes"] == [note]
-    assert files["tables/texts.csv"].splitlines()[0].startswith("wave,model,public,private")
-    bare = {name: str(text) for name, text in dict(report_files(plain)).items()}
-    assert "tables/texts.csv" not in bare
-    assert 'id="exposure"' not in bare["report.html"]
 
 
 def test_replies_are_bought_once_and_counted(probed: Probed) -> None:
@@ -291,130 +257,6 @@ def begin(study: Study, wave: int) -> None:
     """What a sweep puts into the ledger before its first episode."""
     image, request = PinnedImage("", NO_IMAGE), SweepRequest(wave, allow_dirty=True)
     begin_wave(study, request, image, utc_now)
-
-
-def trained_on(study: Study) -> Callable[[Json], Answer]:
-    """A server whose model has read the public texts: half as likely to be wrong there."""
-    public = [entry for entry in study.entries() if entry.arm is Arm.PUBLIC]
-    texts = [
-        released_text(instance_of(drawn, INSTALLED), INSTALLED) for drawn in without_arms(public)
-    ]
-    known = {text.text for text in texts if text is not None}
-    assert len(known) == OWED / 2
-
-    def answer(request: Json) -> Answer:
-        if "messages" in request:
-            return shrugs(request)
-        assert request["model"] == "teller-1"
-        assert (request["echo"], request["logprobs"]) == (True, 3)
-        text = request["prompt"]
-        p = 0.8 if text in known else 0.4
-        places = [
-            {token: math.log(p - 0.1 * (at % 2)), "~": math.log(1 - p + 0.1 * (at % 2))}
-            for at, token in enumerate(text)
-        ]
-        told = {
-            "tokens": [*text, "!"],
-            "token_logprobs": [
-                None,
-                *(each[t] for each, t in zip(places[1:], text[1:], strict=True)),
-                0,
-            ],
-            "top_logprobs": [None, *places[1:], {}],
-        }
-        usage = {"prompt_tokens": 100, "completion_tokens": 1}
-        return Answer({"model": "teller-1-a", "choices": [{"logprobs": told}], "usage": usage})
-
-    return answer
-
-
-def test_who_was_trained_on_the_release_finds_its_texts_likelier(probed: Probed) -> None:
-    study, served = probed
-    begin(study, 2)
-    served.always = trained_on(study)
-    code, told = probe(study, "--wave", "2", "--texts", "--model", "teller", "--model", "honest")
-    assert (code, len(served.requests)) == (0, 2 * OWED)
-    (texts,) = told["texts"]
-    assert (texts["done"], texts["fresh"], texts["note"]) == (OWED, OWED, "")
-    assert texts["cost_usd"] == pytest.approx(OWED * 0.011)  # of 100 tokens and one
-    assert told["notes"] == [f"honest: {NO_LOGPROBS}"]
-    assert "public" not in json.dumps(told)
-    rows, notes = texts_at(study, 2)
-    assert [(row.model, row.measure) for row in rows] == [
-        ("teller", "loss"),
-        ("teller", "min_k"),
-        ("teller", "min_k_plus"),
-    ]
-    assert all(row.p_adjusted == pytest.approx(1 / 70) for row in rows)
-    assert rows[0].public == pytest.approx(-(math.log(0.8) + math.log(0.7)) / 2, abs=0.01)
-    assert rows[1].public == pytest.approx(math.log(0.7))
-    assert rows[1].gap == pytest.approx(math.log(0.7) - math.log(0.3))
-    assert f"honest, wave 2: {NO_LOGPROBS}, or it was not asked" in notes
-    # Killed between a reply and what it came to, and asked again: nothing is bought twice.
-    calls = {k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]}
-    for key in sorted(calls)[:9]:
-        (study.folder / "store" / key).unlink()
-    probe(study, "--wave", "2", "--texts", "--model", "teller", "--model", "honest")
-    assert len(served.requests) == 2 * OWED
-    assert {k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]} == calls
-    promised = [each.record for each in study.ledger.find("probed")]
-    assert [(r.model.name, r.what, r.probes, r.objects, r.retention) for r in promised] == [
-        ("teller", "questions", OWED, 2 * OWED, "none"),
-        ("honest", "questions", OWED, OWED, ""),
-        ("teller", "texts", OWED, 2 * OWED, "none"),
-    ]
-
-
-def texts_at(study: Study, *waves: int) -> tuple[tuple[TextExposure, ...], tuple[str, ...]]:
-    registered = registration_of(study)
-    return texts_of(study, registered.plan, digest_value(record_body(registered)), waves)
-
-
-@pytest.mark.parametrize("refuses", [False, True], ids=["without", "refused"])
-def test_who_tells_no_log_probabilities_gets_a_note(probed: Probed, refuses: bool) -> None:
-    study, served = probed
-    begin(study, 2)
-
-    def answer(request: Json) -> Answer:
-        if "messages" in request:
-            return shrugs(request)
-        assert request["prompt_logprobs"] == 1
-        if refuses:
-            return failure(404)
-        return Answer({"model": "mute-1-a", "choices": [{"text": "!", "logprobs": None}]})
-
-    served.always = answer
-    asked = ("--wave", "2", "--texts", "--model", "mute")
-    refused = run(study, *asked)
-    assert refused.exit_code == 2
-    assert "`retention: none`" in refused.stderr
-    assert "--burn" in refused.stderr
-    assert served.requests == []
-    code, told = probe(study, *asked, "--burn")
-    assert (code, len(served.requests)) == (0, OWED + 1)  # the next would tell as little
-    (texts,) = told["texts"]
-    assert (texts["done"], texts["owed"]) == (0, OWED)
-    assert texts["note"].startswith("no log-probabilities: its server")
-    rows, notes = texts_at(study, 2)
-    assert rows == ()
-    assert any(note.startswith("mute, wave 2: no log-probabilities") for note in notes)
-    found = verify_study(study.store, study.identities(), None)
-    assert found.holds
-    opened = dict(found.counts)["open objects (no record names them yet)"]
-    assert opened == 2  # key and instances of the wave, which is not closed
-
-
-def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(probed: Probed) -> None:
-    study, served = probed
-    result = run(study, "--wave", "2", "--texts", "--model", "teller")
-    assert result.exit_code == 2
-    assert "wave 2 was not begun" in result.stderr
-    assert served.requests == []
-    path = study.folder / "study.yaml"
-    path.write_text(path.read_text().replace("logprobs: echo, ", ""))
-    refused = run(study, "--wave", "2", "--texts")
-    assert refused.exit_code == 2
-    assert "top_logprobs: it needs `logprobs:`" in refused.stderr
 
 
 @pytest.mark.parametrize(
