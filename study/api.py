@@ -121,6 +121,8 @@ def analyze(table: str | Path, *, plan: str | Path | None = None, **options: Any
     frame = _frame([_in_points(row) for row in body["models"]])
     frame.attrs["deviations"] = list(body["deviations"])
     return frame
+
+
 def _in_points(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of a report with its shares in points, and its interval as two columns."""
     low, high = row.get("interval") or (None, None)

@@ -33,7 +33,6 @@ from analysis.plan.verdict import (
     Word,
     decide,
     decide_nothing,
-    leave_open,
 )
 from analysis.stats.adjustment import count_apart
 from analysis.stats.clearing import Clearing, Doubts, clear_models, find_doubts
@@ -196,7 +195,7 @@ def _result(tested: _Tested, place: int, plain: FamilyTest, missing: MissingRuns
         unadjusted=estimate_gap(means.values[:, m, outcome], means.stratum, means.public),
         p_unadjusted=float(plain.p[0, place]),
         p_adjusted_unadjusted=float(plain.adjusted[0, place]),
-        strata=tuple(_stratum_gaps(tested.data, m, outcome)),
+        strata=() if verdict.estimate is None else tuple(_stratum_gaps(tested.data, m, outcome)),
         p_floor_unadjusted=plain.floor,
     )
 
@@ -248,7 +247,8 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
     verdict = decide(column.model, column.wave, found, tested.rule)
     own, stratum = tested.data.means.values[:, tested.columns[place]], tested.data.means.stratum
     if not any(count_apart(scores, stratum) for scores in own.T):
-        verdict = leave_open(verdict, doubt)  # any gap is the control models'
+        n = gap.n_public, gap.n_private  # any gap is the control models'
+        verdict = decide_nothing(column.model, column.wave, n, tested.rule, doubt)
     return verdict, outcome
 
 

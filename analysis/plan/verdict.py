@@ -13,11 +13,13 @@ CONTAMINATED = Word("contaminated")
 NO_INFLATION = Word("no inflation of the published instances above the margin")
 INCONCLUSIVE = Word("inconclusive")
 WITHHELD = Word("withheld")  # a control failed
+BOUNDED = (NO_INFLATION, INCONCLUSIVE)  # decided by the bound
 # Of arms that were not allotted at random:
 BEYOND = Word("beyond what unexposed models show")
 WITHIN = Word("within what unexposed models show")
 NOT_COMPARABLE = Word("not comparable")
 ESTIMATE = Word("an estimate without a verdict")
+NOT_TESTABLE = "not testable: no scored seed in an arm of a stratum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +135,11 @@ _GAP = ("interval", "upper", "se", "n_public", "n_private")
 _RULE = ("alpha", "hypothesis", "exploratory")
 
 
-def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Verdict:
-    """Inconclusive, for a model without any scored seed in an arm of a stratum."""
+def decide_nothing(
+    model: str, wave: int, n: tuple[int, int], rule: Rule, why: str = NOT_TESTABLE
+) -> Verdict:
+    """Inconclusive, and no gap: by default for a model without any scored seed in an arm of a
+    stratum."""
     return Verdict(
         model=model,
         wave=wave,
@@ -144,7 +149,7 @@ def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Ver
         alpha=rule.alpha,
         hypothesis=rule.hypothesis,
         exploratory=rule.exploratory,
-        note="not testable: no scored seed in an arm of a stratum",
+        note=why,
     )
 
 

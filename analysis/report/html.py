@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
-from analysis.report.figures.intervals import plot_arms, plot_gaps, plot_strata
+from analysis.report.figures.intervals import plot_gaps, plot_strata
 from analysis.report.figures.levels import level_panels, plot_levels
 from analysis.report.figures.style import NARROW, WIDE, css_variables
 from analysis.report.figures.timeline import make_timeline, plot_time
@@ -67,9 +67,9 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
 def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
     """The figures by name, without those that have nothing to draw."""
     margin, shown = report.plan.margin, _shown(report.verdicts)
-    figures = {"scores": plot_arms(report.means, width)}
-    if any(verdict.estimate is not None for verdict in shown):
-        figures["gaps"] = plot_gaps(shown, margin, width)
+    figures = {}
+    if shown:
+        figures["gaps"] = plot_gaps(shown, [*map(report.arms, shown)], margin, width)
     if any(verdict.estimate is not None for verdict in report.verdicts):
         figures["time"] = plot_time(make_timeline(report), margin, width)
     if stratified := [result for result in report.tested if result.strata]:

@@ -23,6 +23,7 @@ from analysis.plan.monitoring import Monitored
 from analysis.plan.presets import replicates_of
 from analysis.plan.results import PrimaryResult
 from analysis.plan.sensitivity import SensitivityResult
+from analysis.plan.verdict import Verdict
 from analysis.report.deviations import burned_departures, deviations, mode_departures
 from analysis.report.episodes import (
     Cost,
@@ -148,6 +149,21 @@ class Report:
     def tested(self) -> list[PrimaryResult]:
         """The results of all looks, in order."""
         return [result for look in self.looks for result in look.results]
+
+    def arms(self, of: Verdict) -> dict[Arm, float]:
+        """Return the mean score of a verdict's model in each arm, over all strata."""
+        key = of.wave, of.model, ""
+        means = (mean for mean in self.means if (mean.wave, mean.model, mean.stratum) == key)
+        return {mean.arm: mean.estimate.mean for mean in means}
+
+    def score_gap(self, of: Verdict) -> float:
+        """Return the gap of a verdict's model by the plan's first outcome, calibrated if the test
+        is."""
+        for result in self.tested:
+            if (result.verdict.wave, result.model) == (of.wave, of.model) and result.outcomes:
+                return result.outcomes[0].gap
+        arms = self.arms(of)
+        return arms[Arm.PUBLIC] - arms[Arm.PRIVATE]
 
     def fact(self, model: str) -> ModelFact:
         """Return the documented facts of a model; empty ones if there are none."""

@@ -12,10 +12,10 @@ from typing import Any
 from analysis.plan.controls import ControlResult
 from analysis.plan.monitoring import Monitored
 from analysis.plan.negative_controls import AGREES, DISAGREES, NOT_RUN, UNINFORMATIVE
-from analysis.plan.presets import SENSITIVITY, look_alpha
+from analysis.plan.presets import OUTCOME_WORDS, SENSITIVITY, look_alpha
 from analysis.plan.results import PrimaryResult
 from analysis.plan.sensitivity import SensitivityResult
-from analysis.plan.verdict import ESTIMATE, Verdict
+from analysis.plan.verdict import BOUNDED, ESTIMATE, Verdict
 from analysis.report.figures.timeline import make_timeline
 from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusCell, tabulate
 from analysis.report.report import FunnelRow, Report
@@ -25,6 +25,7 @@ from analysis.words import words_in
 from registry.result_row import Arm, Status
 
 _WHOLE = "whole"
+_ENDS = {" floor": 0.0, " ceiling": 1.0}  # of the scale
 _BURNED = "burned-versus-virgin"
 _Columns = Columns | Callable[[Report], Columns]  # they may depend on the report
 
@@ -42,6 +43,7 @@ def table_of(report: Report, name: str) -> ReportTable:
     caption = words["caption"].format(
         calibrated=", calibrated by the control models" if calibrated else "",
         alpha=look_alpha(report.plan),
+        outcomes="; ".join(f"{o}, {OUTCOME_WORDS.get(o, o)}" for o in report.plan.outcomes),
         margin=signed(report.plan.margin),
     )
     made = columns(report) if callable(columns) else columns
@@ -141,11 +143,19 @@ def _tipping(result: PrimaryResult) -> str:
 
 
 def _bound(verdict: Verdict) -> str:
-    if verdict.estimate is None:
-        return NONE
-    lower = verdict.deciding_lower
-    upper = signed(verdict.deciding_bound)
-    return upper if lower is None else f"{signed(lower)} to {upper}"
+    decides = verdict.verdict in BOUNDED and verdict.estimate is not None
+    return signed(verdict.deciding_bound) if decides else NONE
+
+
+def _score(report: Report, arm: Arm) -> Callable[[Verdict], str]:
+    """The mean score of an arm; marked if no score of either arm is above 0, or below 1."""
+
+    def of(verdict: Verdict) -> str:
+        arms = report.arms(verdict)
+        end = next((word for word, end in _ENDS.items() if {*arms.values()} == {end}), "")
+        return f"{points(arms[arm])}{end}" if arm in arms else NONE
+
+    return of
 
 
 def _verdict_p(name: str) -> Callable[[Verdict], str]:
@@ -224,7 +234,7 @@ def _waves(waves: Sequence[int]) -> str:
 _MODEL: Columns = {"Model": "model", "#Wave": "wave"}
 _GAP: Columns = {
     "#Gap": lambda row: gap_words(row.estimate),
-    "#95 % interval": lambda row: range_words(row.interval),
+    "#95 % interval": lambda row: range_words(None if row.estimate is None else row.interval),
 }
 _SENSITIVITY_COLUMNS: Columns = {
     **_MODEL,
@@ -244,6 +254,8 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
         lambda report: {
             **_MODEL,
             "Verdict": lambda v: StatusCell(v.verdict),
+            "#Public": _score(report, Arm.PUBLIC),
+            "#Private": _score(report, Arm.PRIVATE),
             "Outcome": lambda v: v.outcome or NONE,
             **_GAP,
             "#Bound": _bound,

@@ -20,7 +20,7 @@ _NAMED = 6  # models that the headline names
 def summarise(verdict: Verdict) -> str:
     """One verdict in a sentence or two of plain words."""
     if verdict.estimate is None:
-        return "Not testable: an arm of a stratum holds no scored instance."
+        return f"{verdict.note[:1].upper()}{verdict.note[1:]}."
     gap, (low, high) = verdict.estimate, verdict.interval
     direction = "higher" if gap >= 0 else "lower"
     text = f"Scores {points(abs(gap))} points {direction} on public than on private instances"
@@ -85,7 +85,7 @@ def headline(report: Report) -> str:
     words = dict.fromkeys([*_WRITERS, *(v.verdict for v in verdicts)])
     groups = [(word, [v for v in verdicts if v.verdict == word]) for word in words]
     writers = [(_WRITERS.get(word, _compared_words), own) for word, own in groups if own]
-    return " ".join(write(_names(own, verdicts), own) for write, own in writers)
+    return " ".join(write(report, own) for write, own in writers)
 
 
 def _names(own: Sequence[Verdict], every: Sequence[Verdict]) -> tuple[str, bool]:
@@ -106,23 +106,27 @@ def _names(own: Sequence[Verdict], every: Sequence[Verdict]) -> tuple[str, bool]
     return _and(names), len(waves) > 1
 
 
-def _contaminated_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
-    gaps = [verdict.estimate for verdict in found if verdict.estimate is not None]
+def _contaminated_words(report: Report, found: Sequence[Verdict]) -> str:
+    gaps = [points(report.score_gap(verdict)) for verdict in found]
+    low, high = min(gaps, key=float), max(gaps, key=float)
     largest = max(found, key=lambda verdict: verdict.p_adjusted)
     p = p_words(largest.p_adjusted, largest.p_floor)
-    if len(found) == 1:
-        (low, high), size = found[0].interval, f"{points(gaps[0])} points"
-        certain = f"95 % interval {signed(low)} to {signed(high)}, adjusted p {p}"
-    else:
-        size = f"{points(min(gaps))} to {points(max(gaps))} points"
-        certain = f"adjusted p {p if p[0] in '≤<' else f'≤ {p}'}"
-    verb = "score" if names[1] else "scores"
-    return f"{names[0]} {verb} {size} higher on published tasks ({certain})."
+    count, total = (len({v.model for v in part}) for part in (found, report.verdicts))
+    outcome = report.plan.outcomes[0]
+    return (
+        f"{count} of {counted(total, 'model')} {'score' if count > 1 else 'scores'} higher on what "
+        f"was published: {_names(found, report.verdicts)[0]}, by "
+        f"{low if low == high else f'{low} to {high}'} points of the "
+        f"{OUTCOME_WORDS.get(outcome, outcome)} (decided by "
+        f"{_and([*dict.fromkeys(v.outcome for v in found)])}; adjusted p "
+        f"{p if len(found) == 1 or p[0] in '≤<' else f'≤ {p}'})."
+    )
 
 
-def _cleared_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
+def _cleared_words(report: Report, found: Sequence[Verdict]) -> str:
+    names, several = _names(found, report.verdicts)
     bound = max(verdict.deciding_bound for verdict in found)
-    return f"{names[0]} {'show' if names[1] else 'shows'} {_above(bound)}."
+    return f"{names} {'show' if several else 'shows'} {_above(bound)}."
 
 
 def _above(bound: float) -> str:
@@ -130,12 +134,13 @@ def _above(bound: float) -> str:
     return f"no inflation of the published instances{above}"
 
 
-def _compared_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
-    return f"{names[0]}: {found[0].verdict}."
+def _compared_words(report: Report, found: Sequence[Verdict]) -> str:
+    return f"{_names(found, report.verdicts)[0]}: {found[0].verdict}."
 
 
-def _undecided_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
-    text = f"{names[0]} {'are' if names[1] else 'is'} undecided"
+def _undecided_words(report: Report, found: Sequence[Verdict]) -> str:
+    names, several = _names(found, report.verdicts)
+    text = f"{names} {'are' if several else 'is'} undecided"
     bounds = [points(max(0.0, v.deciding_bound)) for v in found if v.estimate is not None]
     if not bounds:
         return f"{text}."
@@ -144,9 +149,9 @@ def _undecided_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
     return f"{text}: inflations of up to {span} points remain possible."
 
 
-def _withheld_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
+def _withheld_words(report: Report, found: Sequence[Verdict]) -> str:
     reasons = "; ".join(dict.fromkeys(verdict.note for verdict in found))
-    return f"No verdict is issued on {names[0]}: {reasons}."
+    return f"No verdict is issued on {_names(found, report.verdicts)[0]}: {reasons}."
 
 
 _WRITERS = {

@@ -2,80 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analysis.plan.look import ArmMean
 from analysis.plan.results import PrimaryResult
-from analysis.plan.verdict import CONTAMINATED, Verdict
+from analysis.plan.verdict import BOUNDED, Verdict
 from analysis.report.figures import style
 from analysis.stats.intervals import points, signed
 from registry.result_row import Arm
 
-_ROW, _FOOT, _HEAD = 0.36, 0.55, 0.2  # inches
+_ROW, _FOOT, _HEAD = 0.27, 0.52, 0.2  # inches
+_GAPS, _APART = 0.58, 0.35  # of the width of both panels, for that of the gaps; inches
+_ROWS = ("axes fraction", "data")
 _STRATUM_LETTER, _STRATUM_ROW = 0.064, 0.26  # inches
 _PANELS = style.Grid(left=0, right=0.2, gap=0.3, head=0.3, high=0, foot=0.35, across=2)
 _ALL = "all strata"
 
 
 @style.styled
-def plot_gaps(verdicts: Sequence[Verdict], margin: float, width: float = style.WIDE) -> str:
-    """One row per model and wave: the gap with its 95 % interval, or unless it is contaminated up
-    to the bound that decides, which is capped; a line at zero and one at the margin, the verdict by
-    shape and colour. SVG text for inlining in HTML."""
-    rows = [verdict for verdict in verdicts if verdict.estimate is not None]
-    labels = [_label(v.model, v.wave, width) for v in rows]
-    figure, axes = _canvas(width, labels, style.verdict_marks(v.verdict for v in rows))
-    low, high = style.gap_range(
-        [e for v in rows for e in (*interval_ends(v), v.estimate or 0)], margin
+def plot_gaps(
+    verdicts: Sequence[Verdict],
+    arms: Sequence[Mapping[Arm, float]],
+    margin: float,
+    width: float = style.WIDE,
+) -> str:
+    """One row per model and wave: its mean score in both ``arms``, and beside them (on a phone
+    below) the gap of the verdict's outcome with the 95 % interval, lines at zero and at the margin,
+    and the bound of models that are not contaminated. SVG text for inlining in HTML."""
+    narrow, labels = width <= style.NARROW, [_label(v.model, v.wave, width) for v in verdicts]
+    left, high = style.label_width(labels, width), _ROW * len(labels) + _HEAD + _FOOT
+    right = 0.2 if narrow else style.label_width([v.outcome for v in verdicts], width)
+    wide = (width - left - right) * (1.0 if narrow else _GAPS)  # inches of the gaps' panel
+    beside, below = (0.0, high) if narrow else (wide + _APART, 0.0)
+    marks = style.verdict_marks(v.verdict for v in verdicts)
+    figure, key = style.keyed_figure(width, high + below, marks)
+    place = {"left": left, "head": _HEAD + key, "foot": _FOOT + below, "right": right + beside}
+    _draw_arms(style.row_axes(figure, labels, **place), arms)
+    place = {"left": width - right - wide, "head": _HEAD + key + below, "foot": _FOOT}
+    axes = style.row_axes(figure, labels, right=right, **place)
+    axes.tick_params(axis="y", labelleft=narrow)
+    _draw_gaps(axes, verdicts, margin)
+    for y, verdict in enumerate(() if narrow else verdicts):
+        style.note(axes, verdict.outcome, (1, y), (8, 0), xycoords=_ROWS, va="center")
+    words = (
+        f"{v.model}, wave {v.wave}: {_words(v, m)}." for v, m in zip(verdicts, arms, strict=True)
     )
+    name = f"gap-{style.slug(width)}"
+    return style.draw_svg(figure, name, "Scores and gap by model and wave", " ".join(words))
+
+
+def _words(verdict: Verdict, arms: Mapping[Arm, float]) -> str:
+    scores = ", ".join(f"{arm} {points(mean)}" for arm, mean in arms.items())
+    if verdict.estimate is None:
+        return f"{scores}; no gap, {verdict.verdict}"
+    low, high = verdict.interval
+    bound = f"; bound {signed(verdict.deciding_bound)}" if verdict.verdict in BOUNDED else ""
+    gap = f"gap {signed(verdict.estimate)} ({signed(low)} to {signed(high)}{bound})"
+    return f"{scores}; {gap}, {verdict.verdict}"
+
+
+def _draw_arms(axes: Any, arms: Sequence[Mapping[Arm, float]]) -> None:
+    axes.set_xlim(-0.02, 1.02)
+    looks = {Arm.PUBLIC: style.INK, Arm.PRIVATE: style.PAPER}
+    for y, means in enumerate(arms):
+        axes.plot([*means.values()], [y] * len(means), color=style.MUTED, lw=1.8)
+        for arm, mean in means.items():
+            look = {"mec": style.INK, "mfc": looks[arm], "mew": 1.4, "ms": 6, "clip_on": False}
+            axes.plot([mean], [y], "o", **look)
+    axes.set_xlabel("Score, points: ● public, ○ private")
+    style.points_axis(axes.xaxis)
+
+
+def _draw_gaps(axes: Any, verdicts: Sequence[Verdict], margin: float) -> None:
+    rows = [(y, v, v.estimate) for y, v in enumerate(verdicts) if v.estimate is not None]
+    bounds = {y: v.deciding_bound for y, v, _ in rows if v.verdict in BOUNDED}
+    ends = [end for _, v, gap in rows for end in (*v.interval, gap)]
+    low, high = style.gap_range([*ends, *bounds.values()], margin)
     axes.set_xlim(low, high)
     axes.axvline(0, color=style.MUTED, lw=1)
     axes.axvline(margin, color=style.MUTED, lw=1, dashes=(4, 3))
     place = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
     style.note(axes, f" margin {signed(margin)}", (margin, 1), (0, 3), **place)
-    for y, verdict in enumerate(rows):
-        ends = [min(max(end, low), high) for end in interval_ends(verdict)]
+    for y, verdict, gap in rows:
         colour = style.COLOUR[verdict.verdict]
-        axes.plot(ends, [y, y], color=colour, lw=1.8)
-        if verdict.verdict != CONTAMINATED and ends[1] == interval_ends(verdict)[1]:
-            axes.plot(ends[1:], [y], "|", color=colour, ms=7, mew=1.8)
-        style.mark_verdict(axes, verdict.estimate or 0.0, y, verdict.verdict)
+        axes.plot([min(max(end, low), high) for end in verdict.interval], [y, y], color=colour)
+        if bounds.get(y, high) < high:
+            axes.plot([bounds[y]], [y], "|", color=colour, ms=9, mew=1.8)
+        style.mark_verdict(axes, gap, y, verdict.verdict)
     axes.set_xlabel("Gap: public minus private, points")
     style.points_axis(axes.xaxis)
-    words = (
-        f"{v.model}, wave {v.wave}: {signed(v.estimate or 0.0)} "
-        f"({signed(v.interval[0])} to {signed(v.interval[1])}; bound {signed(v.deciding_bound)}), "
-        f"{v.verdict}."
-        for v in rows
-    )
-    name = f"gap-{style.slug(width)}"
-    return style.draw_svg(figure, name, "Gap by model and wave", " ".join(words))
-
-
-@style.styled
-def plot_arms(means: Sequence[ArmMean], width: float = style.WIDE) -> str:
-    """One row per model and wave: the mean score in each arm, averaged over strata, with 95 %
-    intervals; private is open, public filled. SVG text for inlining in HTML."""
-    from matplotlib.lines import Line2D
-
-    whole = [mean for mean in means if not mean.stratum]
-    keys = sorted({(m.wave, m.model) for m in whole})
-    looks = {Arm.PUBLIC: _arm_look(style.INK), Arm.PRIVATE: _arm_look(style.MUTED, style.PAPER)}
-    marks = [Line2D([], [], lw=0, label=f"{arm} instances", **look) for arm, look in looks.items()]
-    figure, axes = _canvas(width, [_label(model, wave, width) for wave, model in keys], marks)
-    axes.set_xlim(-0.02, 1.02)
-    for mean in whole:
-        look = looks[mean.arm]
-        y = keys.index((mean.wave, mean.model)) + (-0.13 if mean.arm == Arm.PUBLIC else 0.13)
-        if mean.estimate.interval is not None:
-            axes.plot(mean.estimate.interval, [y, y], color=look["mec"], lw=1.4)
-        axes.plot([mean.estimate.mean], [y], lw=0, clip_on=False, **look)
-    axes.set_xlabel("Mean score, points of 100")
-    style.points_axis(axes.xaxis)
-    words = (f"{m.model}, wave {m.wave}, {m.arm}: {points(m.estimate.mean)}." for m in whole)
-    return style.draw_svg(figure, f"arms-{style.slug(width)}", "Mean score by arm", " ".join(words))
 
 
 @style.styled
@@ -119,28 +135,6 @@ def _draw_strata(axes: Any, result: PrimaryResult, names: Sequence[str]) -> None
     ends = [min(max(end, low), high) for end in verdict.interval]
     axes.plot(ends, [y, y], color=style.COLOUR[verdict.verdict], lw=1.8)
     style.mark_verdict(axes, verdict.estimate or 0.0, y, verdict.verdict, 6.0)
-
-
-def interval_ends(verdict: Verdict) -> tuple[float, float]:
-    """The ends of a verdict's bar: no bar crosses the margin of a model that is cleared."""
-    low, high = verdict.interval
-    if verdict.verdict == CONTAMINATED:
-        return low, high
-    if verdict.deciding_lower is not None:
-        low = verdict.deciding_lower
-    return min(low, verdict.deciding_bound), verdict.deciding_bound
-
-
-def _arm_look(colour: str, fill: str = "") -> dict[str, Any]:
-    return {"marker": "o", "ms": 5.5, "mec": colour, "mfc": fill or colour, "mew": 1.4}
-
-
-def _canvas(width: float, labels: Sequence[str], marks: Sequence[Any]) -> tuple[Any, Any]:
-    """A figure and axes with a row for each label, below a key."""
-    height = _ROW * max(len(labels), 1) + _FOOT + _HEAD
-    figure, key = style.keyed_figure(width, height, marks)
-    left = style.label_width(labels, width)
-    return figure, style.row_axes(figure, labels, left=left, head=_HEAD + key, foot=_FOOT)
 
 
 def _label(model: str, wave: int, width: float) -> str:

@@ -51,7 +51,7 @@ CATEGORIES = (
     *("#7a4b2a", "#00707a", "#9a2f7d", "#4d5a66", "#6d5c00", "#66686e"),
 )
 
-WIDE, NARROW = 7.4, 3.7  # inches of 72 points: a desktop column, a phone
+WIDE, NARROW = 8.5, 3.7  # inches of 72 points: a desktop column, a phone
 
 # Stand-ins that the page's CSS variables replace; shapes tell verdicts apart without colour.
 INK, MUTED, RULE, PAPER = "#010101", "#020202", "#030303", "#070707"
@@ -133,15 +133,9 @@ def keyed_figure(width: float, height: float, marks: Sequence[Any]) -> tuple[Any
     columns = 2 if width <= NARROW else 4
     key = 0.1 + 0.2 * math.ceil(len(marks) / columns)
     figure = new_figure(width, height + key)
-    add_key(figure, marks, columns)
-    return figure, key
-
-
-def add_key(figure: Any, marks: Sequence[Any], columns: int) -> None:
-    """Draw a key at the figure's upper edge."""
-    width, height = figure.get_size_inches()
-    place = (0.1 / width, 1 - 0.05 / height)
+    place = (0.1 / width, 1 - 0.05 / (height + key))
     figure.legend(handles=list(marks), loc="upper left", bbox_to_anchor=place, ncols=columns)
+    return figure, key
 
 
 def draw_svg(figure: Any, name: str, title: str, words: str) -> str:

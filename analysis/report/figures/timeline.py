@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from statistics import fmean
 from typing import Any
 
 from analysis.plan.verdict import Verdict
@@ -15,7 +16,8 @@ from analysis.stats.intervals import signed
 
 _GRID = style.Grid(left=0.55, right=0.28, gap=0.3, head=0.36, high=1.55, foot=0.62)
 _EPOCH = date(1970, 1, 1)
-_LABELLED = 6  # models; more names than that in a panel run into each other
+_LABELLED = 6  # models; of more in a panel the table has the names
+_PAD, _LINE, _SMALL = 9.0, 9.6, 7.5  # points of 72 an inch: above the axes, of a name, its font
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,9 @@ def plot_time(line: Timeline, margin: float, width: float = style.WIDE) -> str:
     cut-off is known, a dotted line from it. SVG text for inlining in HTML."""
     points = [point for _, family_points in line.families for point in family_points]
     marks = style.verdict_marks(p.verdict.verdict for p in points)
-    count = len(line.families)
-    figure, wide, panels = style.panel_grid(_GRID, count, width, marks, "Gap, points")
+    count, above = len(line.families), _LINE * max(len(_names(own)) for _, own in line.families)
+    grid = replace(_GRID, head=_GRID.head + above / 72)
+    figure, wide, panels = style.panel_grid(grid, count, width, marks, "Gap, points")
     limits = _limits(line, points)
     ends = [end for p in points for end in (*p.verdict.interval, p.gap)]
     span = style.gap_range(ends, margin)
@@ -74,7 +77,10 @@ def plot_time(line: Timeline, margin: float, width: float = style.WIDE) -> str:
         axes.set_xlim(*limits)
         axes.set_ylim(*span)
         _draw_panel(axes, line, family_points, margin)
-        axes.set_title(style.cut(family, int(wide * 12)), pad=7)
+        axes.set_title(style.cut(family, int(wide * 12)), pad=_PAD + above)
+        names = (style.cut(f"{n} {name}", int(wide * 17)) for n, name in _names(family_points))
+        place = {"xycoords": "axes fraction", "va": "top", "fontsize": _SMALL}
+        style.note(axes, "\n".join(names), (0, 1), (0, _PAD + above - 2), **place)
     title, name = "Gap over time by family of models", f"time-{style.slug(width)}"
     return style.draw_svg(figure, name, title, _words(line))
 
@@ -110,7 +116,7 @@ def _limits(line: Timeline, points: Sequence[Point]) -> tuple[float, float]:
     every = [p.x for p in points] + [p.cutoff for p in points if p.cutoff is not None]
     every += [line.published] if line.published is not None else []
     low, high = min(every, default=0.0), max(every, default=1.0)
-    pad = max(0.09 * (high - low), 20.0 if line.dated else 0.5)
+    pad = max(0.12 * (high - low), 20.0 if line.dated else 0.5)
     return low - pad, high + pad
 
 
@@ -121,10 +127,12 @@ def _draw_panel(axes: Any, line: Timeline, points: Sequence[Point], margin: floa
     if line.published is not None:
         axes.axvline(line.published, color=style.MUTED, lw=1, dashes=(1.5, 2))
     xs = _apart(points, axes.get_xlim())
+    numbers = {name: str(number) for number, name in _names(points)}
     for point, x in zip(points, xs, strict=True):
         _draw_point(axes, point, x)
-    if len(points) <= _LABELLED:
-        _name_points(axes, points, xs)
+        top = min(point.verdict.interval[1], axes.get_ylim()[1])
+        number = numbers.get(point.verdict.model, "")
+        style.note(axes, number, (x, top), (0, 2), fontsize=_SMALL, ha="center", va="bottom")
     style.points_axis(axes.yaxis)
     _time_axis(axes, dated=line.dated)
 
@@ -141,27 +149,24 @@ def _draw_point(axes: Any, point: Point, x: float) -> None:
 
 
 def _apart(points: Sequence[Point], limits: tuple[float, float]) -> list[float]:
-    """Return the x position of each point of a panel: those of one time side by side."""
-    step = 0.035 * (limits[1] - limits[0])
-    places = []
-    for place, point in enumerate(points):
-        same = [p for p, other in enumerate(points) if other.x == point.x]
-        places.append(point.x + step * (same.index(place) - (len(same) - 1) / 2))
-    return places
+    """Return the x position of each point of a panel: those that would touch are side by side."""
+    step = min(0.055, 0.9 / len(points)) * (limits[1] - limits[0])
+    groups: list[list[float]] = []
+    for point in points:
+        if not groups or point.x - groups[-1][-1] >= step:
+            groups.append([])
+        groups[-1].append(point.x)
+    return [
+        fmean(group) + step * (place - (len(group) - 1) / 2)
+        for group in groups
+        for place in range(len(group))
+    ]
 
 
-def _name_points(axes: Any, points: Sequence[Point], xs: Sequence[float]) -> None:
-    """Names beside the marks, once for each model, on the side with more room."""
-    left, right = axes.get_xlim()
-    named: set[str] = set()
-    for point, x in zip(points, xs, strict=True):
-        if point.verdict.model in named:
-            continue
-        named.add(point.verdict.model)
-        back = x > (left + right) / 2
-        shift, side = (-7 if back else 7, 3), "right" if back else "left"
-        name = style.cut(point.verdict.model, 18)
-        style.note(axes, name, (x, point.gap), shift, fontsize=7.5, ha=side, va="bottom")
+def _names(points: Sequence[Point]) -> list[tuple[int, str]]:
+    """The models of a panel, numbered in the order of time; none if they are too many."""
+    names = list(dict.fromkeys(point.verdict.model for point in points))
+    return list(enumerate(names, 1)) if len(names) <= _LABELLED else []
 
 
 def _time_axis(axes: Any, *, dated: bool) -> None:

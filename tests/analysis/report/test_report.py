@@ -10,7 +10,14 @@ import pytest
 
 from analysis.data.table import make_table
 from analysis.plan.look import analyse, explore
-from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD
+from analysis.plan.verdict import (
+    CONTAMINATED,
+    INCONCLUSIVE,
+    NO_INFLATION,
+    WITHHELD,
+    Rule,
+    decide_nothing,
+)
 from analysis.report.html import render_html
 from analysis.report.part import Part
 from analysis.report.report import ReportRequest, build_report, report_json
@@ -125,5 +132,7 @@ def test_names_are_escaped(records, study_rows):
 
 
 def test_an_untestable_model_is_reported(records, study_rows, report):
-    odd = replace(report.verdicts[0], estimate=None, verdict="inconclusive", interval=(-1.0, 1.0))
-    assert "Not testable" in render_html(replace(report, verdicts=(odd, *report.verdicts[1:])))
+    odd = decide_nothing("honest-a", 0, (0, 24), Rule(0.0125, 0.05))
+    assert "Not testable: no scored seed" in render_html(
+        replace(report, verdicts=(odd, *report.verdicts[1:]))
+    )

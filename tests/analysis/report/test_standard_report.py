@@ -43,7 +43,7 @@ from analysis.report.report import (
     build_table_report,
     report_json,
 )
-from analysis.report.wording import headline, summarise
+from analysis.report.wording import headline, range_words, summarise
 from analysis.report.write import report_files
 from analysis.stats.intervals import MeanEstimate, points, signed
 from analysis.stats.proportions import wilson
@@ -184,8 +184,9 @@ def test_the_headline_names_models_sizes_and_certainty(report, html, files):
     told, evil = by["told"], by["evil | <b>told</b>"]
     gaps = sorted((told.estimate, evil.estimate))
     first = (
-        f"told and evil | <b>told</b> score {points(gaps[0])} to {points(gaps[1])} points higher "
-        "on published tasks (adjusted p ≤ 0.0020)."
+        "2 of 4 models score higher on what was published: told and evil | <b>told</b>, by "
+        f"{points(gaps[0])} to {points(gaps[1])} points of the weighted score (decided by score; "
+        "adjusted p ≤ 0.0020)."
     )
     words = headline(report)
     assert words.startswith(first)
@@ -195,16 +196,16 @@ def test_the_headline_names_models_sizes_and_certainty(report, html, files):
         f"{points(high)} points remain possible."
     )
     assert f'<p class="lead">{escape(words)}</p>' in html
-    assert "on published tasks (adjusted p ≤ 0.0020)." in files["report.md"]
+    assert "(decided by score; adjusted p ≤ 0.0020)." in files["report.md"]
 
 
 def test_the_headline_says_what_a_single_model_and_an_open_verdict_allow(report):
     told, honest = (next(v for v in report.verdicts if v.model == n) for n in ("told", "honest"))
-    low, high = told.interval
-    one = headline(replace(report, verdicts=(told,)))
+    one = headline(replace(report, verdicts=(replace(told, estimate=0.9, outcome="fraction"),)))
     assert one == (
-        f"told scores {points(told.estimate)} points higher on published tasks (95 % interval "
-        f"{signed(low)} to {signed(high)}, adjusted p ≤ 0.0020)."
+        "1 of 1 model scores higher on what was published: told, by "
+        f"{points(told.estimate)} points of the weighted score (decided by fraction; adjusted p ≤ "
+        "0.0020)."
     )
     open_ = replace(honest, verdict=INCONCLUSIVE)
     again = replace(open_, wave=2, deciding_bound=0.5)
@@ -310,6 +311,24 @@ def test_what_changed_is_told(report, html, rows):
     assert (turned.before, turned.now) == (before["models"][0]["verdict"], "withheld")
     assert found.deviations == ("A new one.",)
     assert found.settled == tuple(before["deviations"])
+
+
+def test_a_model_without_spread_has_a_flag_and_no_gap(rows):
+    flat = [replace(r, score=0.0, score_sr=0.0, passed=0) if r.model == "told" else r for r in rows]
+    made = make_report(flat, plan_of(), 2)
+    files = report_files(made)
+    row = next(line for line in files["report.md"].splitlines() if line.startswith("| told"))
+    assert "| 0.0 floor | 0.0 floor | – | – | – | – |" in row
+    assert "told, wave 1: public 0.0, private 0.0; no gap, inconclusive." in files["report.html"]
+    assert "No information: 0 scores of the model differ" in files["report.md"]
+
+
+def test_a_row_has_the_numbers_that_decide_it_and_no_others(report, files):
+    for verdict in report.verdicts:
+        told, bound = verdict.verdict == "contaminated", f"bound {signed(verdict.deciding_bound)}"
+        shown = f"{range_words(verdict.interval)} | {'–' if told else bound[6:]} |"
+        assert shown in files["report.md"]
+        assert (f"{range_words(verdict.interval)}; {bound})" in files["report.html"]) != told
 
 
 def test_limits_are_those_of_the_plan():
@@ -423,7 +442,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 
 def test_figures_are_files_of_their_own(files):
-    for name in ("gaps", "scores", "time"):
+    for name in ("gaps", "time"):
         root = ElementTree.fromstring(files[f"figures/{name}.svg"])  # our own file
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert "var(--" not in files[f"figures/{name}.svg"]
@@ -497,7 +516,8 @@ def test_nothing_overflows_in_a_browser(files, tmp_path: Path, width: int, dark:
     found, errors = browse(wrapper, tmp_path / "profile", dark)
     assert found["out"] == []
     assert found["over"] <= 0
-    assert found["drawn"] == 5
+    assert found["drawn"] == 4
+    assert width < 700 or found["rows"] <= 900 - 2 * 65  # two rows more are in the first screen
     assert found["height"] <= (8000 if width < 700 else 6 * 900)
     assert not any("(verdicts)" in name for name in found["scrolls"])
     if width < 700:
