@@ -100,7 +100,7 @@ def _join(purpose: str, parts: Iterable[bytes]) -> bytes:
     return b"".join(len(part).to_bytes(8, "big") + part for part in (purpose.encode(), *parts))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 14)  # of a wave: its results are read after its attempts
 def _certified(trusted: str, certificate: str, episode: str, public: str) -> bool:
     return is_signed(trusted, certificate, _CELL, episode.encode(), bytes.fromhex(public))
 
