@@ -24,8 +24,8 @@ from study.workspace.study import Study
 if TYPE_CHECKING:
     from registry.verify.findings import Verification
 
-_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]{20,}")
-_LONGEST = 80  # characters of a fact
+_OPAQUE = re.compile(r"[0-9a-f]{64}|age1")  # digests and keys
+_LONGEST = 60  # characters of a fact
 
 
 @click.command()
@@ -156,12 +156,11 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
 
 
 def _facts(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the facts of a ledger record by their names, on one line and cut to a length."""
+    """Yield the facts of a ledger record by their names, each cut to a length; without digests and
+    keys, which `--json` has."""
     for name, value in body.items():
-        if isinstance(value, Mapping) and "name" not in value:
-            yield from _facts(value)
-            continue
         values = value if isinstance(value, list | tuple) else (value,)
-        words = (str(each["name"] if isinstance(each, Mapping) else each) for each in values)
-        text = _DIGEST.sub(r"\1…", ", ".join(words))
-        yield f"{name} {text:.{_LONGEST}}"
+        named = (each.get("name", "") if isinstance(each, dict) else each for each in values)
+        text = ", ".join(str(each) for each in named if each is not None)
+        if text and not _OPAQUE.search(text):
+            yield f"{name} {text:.{_LONGEST}}"
