@@ -20,17 +20,18 @@ from typing import IO, Any
 
 import pytest
 
-ENGINES, FINISHED, HERE = "engines", "finished", "here"
+ENGINES, CLUSTERS, FINISHED, HERE = "docker", "ray", "finished", "here"
 _PR_SET_PDEATHSIG = 1  # of Linux: a signal when the parent ends
 _WIDTH = 4  # bytes of a group's number in the queue
 
 
 def group_of(item: pytest.Item) -> str:
-    """The group of a test: one for engines and clusters, by its own marks, one for the finished
-    study (tests/study/conftest.py), one for stored snapshots, of which the process that reports
-    names those that no test uses; else its file."""
-    if any(item.get_closest_marker(name) for name in ("docker", "ray")):
-        return ENGINES
+    """The group of a test: one for engines and one for clusters, by its own marks, one for the
+    finished study (tests/study/conftest.py), one for stored snapshots, of which the process that
+    reports names those that no test uses; else its file."""
+    for mark in (ENGINES, CLUSTERS):
+        if item.get_closest_marker(mark):
+            return mark
     names = getattr(item, "fixturenames", ())
     return HERE if "snapshot" in names else FINISHED if "finished" in names else str(item.path)
 
@@ -83,7 +84,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     count = session.config.getoption("processes")
     if count < 2 or session.testsfailed or session.config.option.collectonly:
         return None
-    groups: dict[str, list[pytest.Item]] = {ENGINES: [], HERE: [], FINISHED: []}
+    groups: dict[str, list[pytest.Item]] = {ENGINES: [], CLUSTERS: [], FINISHED: [], HERE: []}
     for item in session.items:
         groups.setdefault(group_of(item), []).append(item)
     here = groups.pop(HERE)

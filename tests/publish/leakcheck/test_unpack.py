@@ -261,6 +261,7 @@ def test_pictures_of_too_many_pixels_are_listed(
     assert kinds(picture()) == {"not read: an image of more than 2000 pixels"}
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_files(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_bytes((b"nothing " * 20 + b"\n") * (1 << 20))
     with (tmp_path / "sparse").open("wb") as file:

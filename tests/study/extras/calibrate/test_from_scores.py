@@ -51,7 +51,7 @@ def json_of(study: Path, *arguments: str) -> dict[str, Any]:
 
 
 def test_stored_scores_of_a_clean_model_are_calibrated(swept: Study) -> None:
-    found = json_of(swept.folder, "--replicates", "10")
+    found = json_of(swept.folder, "--replicates", "4")
     assert (found["how"], found["model"], found["wave"]) == ("resampled", "honest", 0)
     assert found["registration"] == digest_value(record_body(registration_of(swept)))
     assert found["known"] == "full marks"

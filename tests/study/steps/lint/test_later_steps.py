@@ -25,7 +25,7 @@ from study.workspace.setup import NO_IMAGE, PinnedImage
 from tests.cases import cases
 from tests.study.conftest import SMALLNESS
 
-CASES = 24 if os.environ.get("DOSIMETER_ALL_SEEDS") else 12
+CASES = 24 if os.environ.get("DOSIMETER_ALL_SEEDS") else 8
 URL = "http://127.0.0.1:9/v1"
 TEMPLATE = cases(__file__, "template")
 PRICES = """\
