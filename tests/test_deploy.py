@@ -53,6 +53,13 @@ def pods() -> dict[str, dict[str, Any]]:
     }
 
 
+def test_the_image_runs_without_rights_and_without_what_built_it() -> None:
+    _, build, image = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")
+    assert "-r deploy/requirements.lock" in build
+    assert "\nUSER 1000\n" in image
+    assert "python3-venv" not in image
+
+
 def containers(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from pod["spec"]["initContainers"]
     yield from pod["spec"]["containers"]
