@@ -127,6 +127,7 @@ EXTRAS = (
     ),
     Extra("reveal", (("reveal", EVIDENCE, "publish seeds, so that anyone can check the draw"),)),
     Extra("keys", (("keys", EVIDENCE, "make and check the keys of a study"),)),
+    Extra("store", (("store", EVIDENCE, "copy a study's store to another place"),)),
     Extra("leak", (("leak", EVIDENCE, "look for leaked seeds; declare a leak"),)),
     Extra(
         "tasks",

@@ -29,7 +29,7 @@ MOST_LINES = {
     "benchmarks": 2_784,
     "tests": 50_227,
 }
-MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 26, 154, 80
+MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 27, 154, 80
 _FAMILIES = ("generators/physics", "generators/ladder", "generators/basics")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

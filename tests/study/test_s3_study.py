@@ -15,7 +15,7 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.sweep.sweep import SweepRequest
 from tests.study.cli.program import refusal, run
-from tests.study.conftest import TINY, make_study
+from tests.study.conftest import TINY, make_study, run_wave
 
 pytestmark = pytest.mark.s3
 
@@ -31,6 +31,32 @@ def test_a_study_runs_in_a_bucket(tmp_path: Path, seaweedfs: Any) -> None:
     verification = verify_study(study.store, study.identities())
     assert verification.holds, verification.problems
     assert not (tmp_path / "store").exists()
+
+
+def test_a_store_moves_to_a_bucket_and_back(tmp_path: Path, seaweedfs: Any) -> None:
+    study, bucket, back = (
+        make_study(tmp_path / "study", STUDY),
+        seaweedfs.uri("moved"),
+        tmp_path / "b",
+    )
+    copied = run("store", "copy", str(study.folder / "store"), bucket)
+    assert copied.exit_code == 0, copied.output
+    (study.folder / "store").rename(tmp_path / "old")
+    path = study.folder / "study.yaml"
+    path.write_text(f"{path.read_text()}store: {bucket}\n")
+    moved = pipeline.open_study(study.folder)
+    pipeline.register(moved)  # records the new address
+    run_wave(moved)
+    for place in (back, back):  # the second finds all there
+        assert run("store", "copy", bucket, str(place)).exit_code == 0
+    path.write_text(path.read_text().replace(bucket, str(back)))
+    home = pipeline.open_study(study.folder)
+    assert verify_study(home.store, home.identities()).holds
+    assert [key for key in home.store.list() if home.store.get(key) != moved.store.get(key)] == []
+    other = make_study(tmp_path / "other", STUDY)
+    assert "has a ledger of its own" in refusal(
+        "store", "copy", str(other.folder / "store"), bucket
+    )
 
 
 def test_a_wave_runs_by_the_address_of_a_bucket_and_the_operators_key(

@@ -36,4 +36,9 @@ def test_models_are_asked_and_stand_ins_are_a_deviation(tmp_path: Path, model: s
         pipeline.publish(study, None, lambda *step: None)
         run_wave(study, 1)
         (sentence,) = (d for d in pipeline.report(study)[0].deviations if "stand in" in d)
-    assert "as controls (old)" in sentence
+        assert "as controls (old)" in sentence
+        path = folder / "study.yaml"
+        path.write_text(path.read_text().replace("old", "older"))
+        renamed = run("report", "--study", str(folder))
+        assert renamed.exit_code == 3, renamed.output
+        assert "registered is [old]: restore it" in renamed.stderr

@@ -158,9 +158,12 @@ def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_rai
             assert each.spent + each.reserved <= each.limit
         left = estimate_wave(study, 0)
         study = raise_budget(study, 2.5, 50)
+        raised = PRICES.replace("output: 100", "output: 100\n    cache_write: 20")
+        (study.folder / "prices.yaml").write_text(raised)
         done = sweep(study)
     assert done.closed is not None
     assert done.closed.finished == EPISODES
+    assert len({entry.record.prices for entry in study.ledger.find("run-manifest")}) == 2
     assert len(provider.sold) == EPISODES, "nothing was bought twice"
     manifest = manifest_of(study.ledger, 0)
     assert manifest is not None

@@ -1,0 +1,1 @@
+"""Copy a study's store to another place."""
