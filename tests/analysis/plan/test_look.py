@@ -105,7 +105,7 @@ def test_constant_scores_say_nothing(records, study_rows, multiplicity):
     rows = [replace(r, score=0.3, passed=3) for r in study_rows]
     plan = replace(records.plan, multiplicity=multiplicity)
     for verdict in analyse(plan, make_table(rows), records.registration).verdicts:
-        assert (verdict.verdict, verdict.p, verdict.estimate) == ("inconclusive", 1.0, 0.0)
+        assert (verdict.verdict, verdict.p, verdict.estimate) == ("inconclusive", 1.0, None)
 
 
 def test_one_seed_an_arm_is_enumerated(records, row):
