@@ -4,5 +4,4 @@
 # ends: as a preStop hook, or by deploy/spot-notice.sh.
 set -eu
 workers='-m harness[.]sweep[.]worker_process'
-pkill -TERM -f -- "$workers" || exit 0 # there are none
-while pgrep -f -- "$workers" >/dev/null; do sleep 1; done
+while pkill -TERM -f -- "$workers"; do sleep 1; done # of those, too, that are started meanwhile

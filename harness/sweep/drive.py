@@ -228,9 +228,10 @@ class _Driver:
 
     def _replace(self, worker: str, error: BaseException, killed: bool) -> None:
         finished = self.progress().finished
-        self._deaths = self._deaths + 1 if finished == self._finished else 1
+        died = not isinstance(error, WorkerDrained)
+        self._deaths = self._deaths + died if finished == self._finished else int(died)
         self._finished = finished
-        logger.warning("worker %s died, number %d since a cell was finished", worker, self._deaths)
+        logger.warning("worker %s ended; %d died since a cell was finished", worker, self._deaths)
         if self._deaths > MAX_DEATHS:
             raise WorkersLost(
                 f"workers died {self._deaths} times and finished nothing; the last: "

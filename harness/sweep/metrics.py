@@ -76,14 +76,13 @@ def metrics_text(run: str, samples: Iterable[MetricSample]) -> str:
     """Return samples in Prometheus' text format, under the names that Ray exports them by."""
     lines = []
     for name, same in groupby(sorted(samples, key=lambda each: each.name), lambda each: each.name):
-        values = [*same]
-        kind, suffix = ("counter", "_total") if values[0].total else ("gauge", "")
-        lines += [f"# HELP ray_{name}{suffix} {_DESCRIPTIONS[name]}"]
-        lines += [f"# TYPE ray_{name}{suffix} {kind}"]
-        for sample in values:
+        rows = [*same]
+        kind, full = ("counter", f"ray_{name}_total") if rows[0].total else ("gauge", f"ray_{name}")
+        lines += [f"# HELP {full} {_DESCRIPTIONS[name]}", f"# TYPE {full} {kind}"]
+        for sample in rows:
             tags = (("run", short_run(run)), *sample.tags)
             named = ",".join(f"{key}={json.dumps(tag, ensure_ascii=False)}" for key, tag in tags)
-            lines.append(f"ray_{name}{suffix}{{{named}}} {sample.value:.17g}")
+            lines.append(f"{full}{{{named}}} {sample.value:.17g}")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -23,7 +23,7 @@ from harness.spending.purchases import PAID_CALL_CODEC
 from harness.storage import ATTEMPTS, EPISODE_CODEC, RESPONSES, RESULTS, is_reply, result_key
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
-from harness.sweep.outbox import StorePause
+from harness.sweep.outbox import OUTBOX, StorePause
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import LeaseClient, Renewal, open_worker_process, pull
@@ -274,9 +274,11 @@ _PR_SET_CHILD_SUBREAPER = 36  # of Linux: orphans below become children
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_the_process_and_its_outbox(
-    tmp_path: Path, small_disk: Path, number: signal.Signals
+    tmp_path: Path, small_disk: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of three owed cells, two are leased, and the store goes read-only before their replies."""
+    (folder := tmp_path / "outbox").mkdir()
+    monkeypatch.setenv(OUTBOX, str(folder))
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     away, pauses = threading.Event(), list[StorePause | None]()
 
@@ -294,12 +296,13 @@ def test_a_signal_drains_the_process_and_its_outbox(
         away.set()
         wait_until(lambda: any(pauses))
         assert not first.done(), "it waits for the store"
+        assert len(outbox_files(folder)) == AT_ONCE
         remount(small_disk, "rw")
         kind, error = first.result()
         assert (kind, type(error)) == ("raised", WorkerDrained)
         assert os.waitpid(pid, 0)[1] == 0
         assert len(kept(store)) == AT_ONCE
-        assert outbox_files(tmp_path) == []
+        assert outbox_files(folder) == []
         assert pull_all(served, store, cells) == ("finished", AT_ONCE + 1)
         assert len(served.requests) == AT_ONCE + 1, "none is bought twice"
 
