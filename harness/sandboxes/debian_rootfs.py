@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from harness.errors import HarnessError
@@ -123,7 +124,10 @@ def _python_version(root: Path) -> str:
 
 
 def install_wheels(lock: Path, target: Path, version: str) -> None:
-    """Wheels for the sandbox's Python, whichever runs this."""
+    """Wheels for the sandbox's Python, whichever runs this. An environment of pipx or uv without
+    pip gets it."""
+    if find_spec("pip") is None:
+        _run([sys.executable, "-m", "ensurepip"], "install pip")
     machine = platform.machine()
     tags = [f"manylinux_{glibc}_{machine}" for glibc in _GLIBC] + [f"manylinux2014_{machine}"]
     command = [sys.executable, "-m", "pip", "install", "--no-input", "--quiet", "--no-compile"]
