@@ -21,6 +21,7 @@ from generators.grading.rubric import Metarubric, Row, fill_rubric
 from generators.items.check import MatchesKey
 from generators.items.item import LETTERS, Item, read_items
 from generators.seed import Seed, SeedStreams
+from generators.stream import Stream
 from generators.task import (
     Asset,
     Brief,
@@ -35,9 +36,6 @@ from generators.task import (
 NAME, VERSION = "items", "1"
 STRATUM = re.compile("[a-z0-9][a-z0-9_]{0,62}")
 _COLUMNS = ("name", "score", "key", "choices", "statement")
-_EXAMPLE = Item(
-    prompt="Which of these is a number?", score="choice", answer="seven", choices=("seven", "river")
-)
 _FORMS: Mapping[str, Mapping[str, Any]] = {
     "choice": {**TEXT, "description": "the letter of the choice"},
     "number": NUMBER,
@@ -63,9 +61,9 @@ class Items:
     def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
         """The instance of the item, or group of items, behind a seed. Raises GeneratorError."""
         self.parameters(difficulty)
-        items = read_items(seed.item) if seed.item else (_EXAMPLE,)
-        names = ["answer"] if len(items) == 1 else [f"answer_{n + 1}" for n in range(len(items))]
         streams = SeedStreams(seed, NAME, VERSION, difficulty)
+        items = read_items(seed.item) if seed.item else (_example(streams.at("example")),)
+        names = ["answer"] if len(items) == 1 else [f"answer_{n + 1}" for n in range(len(items))]
         shown = [
             streams.at("choices", n).shuffle(item.choices) if item.shuffle else item.choices
             for n, item in enumerate(items)
@@ -108,6 +106,12 @@ class Items:
     def solver(self) -> str:
         """A program that only says that there is none."""
         return _SOLVER
+
+
+def _example(draws: Stream) -> Item:
+    """A sum, which sheets to measure a judge on can get wrong in many ways."""
+    one, other = draws.integer(100, 999), draws.integer(100, 999)
+    return Item(prompt=f"What is {one} + {other}?", score="number", answer=one + other)
 
 
 @lru_cache(maxsize=1024)

@@ -57,8 +57,9 @@ def answer(request: Json, known: set[str]) -> Answer:
     if request["model"] == "reader":
         given = re.search(r"\n<<<answer \w+>>>\n(.*)\n<<<end of", text, re.S)[1]
         asked = text[text.index("<<<end of answer") :]
-        wanted = re.search(r'reference answer: "(.*?)"', asked)
-        met = wanted[1].upper() in given if wanted else '"answer": "A"' in given
+        wanted = re.search(r'reference answer: "(.*?)"|is right: (\d+)', asked)
+        blocks = re.findall(r'{"answer": (.*?)}', given)
+        met = wanted[1].upper() in given if wanted[1] else blocks[-1:] == [wanted[2]]
         return completion(json.dumps({"verdicts": [{"id": "c1", "met": met}]}))
     number = int(re.search(r"bridge (\d+)", text)[1]) // 7919
     knows = number % 3 == 0 or (request["model"] == "new" and question(number) in known)
