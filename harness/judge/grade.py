@@ -25,7 +25,7 @@ from harness.judge.judge import (
 )
 from harness.models.settings import JUDGES, ScriptedSettings, settings_of
 from harness.storage import GRADE_CODEC, grade_key
-from registry.ledger.records import JudgePin, ModelPin
+from registry.ledger.records import ELSEWHERE, JudgePin, ModelPin
 from registry.sealing import Keys
 from registry.stores.base import Store
 
@@ -66,8 +66,9 @@ def judge_episode(
     look: int | None = None,
 ) -> Grade:
     """Return a judge's grade of an episode; at a later ``look``'s wave once more, by calls of its
-    own. No call is made about an attempt that the infrastructure failed, which has no grade, or
-    about an empty answer, which meets no criterion. The judge decides facts; the gates before them
+    own. No call is made about an attempt that the infrastructure failed, or that a log from
+    elsewhere has a score of and no answer, which has no grade, or about an empty answer, which
+    meets no criterion. The judge decides facts; the gates before them
     are applied to its verdicts here. What a program printed is decided by its runs.
 
     Raises AttemptFailed if the provider fails, HarnessError for another instance's episode.
@@ -75,7 +76,8 @@ def judge_episode(
     if episode.instance != instance.id:
         raise HarnessError(f"episode {episode.id} belongs to another instance than the one given")
     rubric, name = instance.rubric, judge.pin.name
-    if episode.stop is StopReason.FAILED:
+    unread = episode.container == ELSEWHERE and not episode.steps
+    if episode.stop is StopReason.FAILED or unread:
         undecided = (None,) * len(rubric.parts)
         return make_grade(episode, name, rubric, GradeStatus.MISSING, undecided)
     answer = submitted(instance.brief, episode)

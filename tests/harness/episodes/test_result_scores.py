@@ -192,6 +192,8 @@ def test_a_judges_column_is_scored_in_the_same_way() -> None:
     assert (found.passed, found.total) == (4, 7)
     assert (found.score_sr, found.score_dh, found.score_if) == (0.5, 1.0, 0.0)
     lost = episode(handed_in(), StopReason.FAILED, "sandbox:lost")
-    assert judge_episode(judge, INSTANCE, lost, _forget).status is GradeStatus.MISSING
+    unread = replace(episode(""), container="elsewhere")  # a log's score, without the answer
+    for made in (lost, unread):
+        assert judge_episode(judge, INSTANCE, made, _forget).status is GradeStatus.MISSING
     none = judge_episode(judge, INSTANCE, episode("  "), _forget)
     assert (none.status, none.score) == (GradeStatus.NO_ANSWER, 0.0)
