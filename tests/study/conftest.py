@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,18 +105,31 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 MARK = "shared"  # of the processes of the shared cluster
 
 
-@pytest.fixture(scope="session")
-def ray_address() -> Iterator[str]:
-    """The address of a cluster of one node, shared by tests that kill none."""
+@contextlib.contextmanager
+def start_cluster(variables: Mapping[str, str], **head: object) -> Iterator[Any]:
+    """A ray.cluster_utils.Cluster of one node, whose processes have these variables, in up to three
+    tries: a raylet ends if its agents need more than 15 seconds, as they do on a busy machine."""
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv(TESTED, MARK)
-        resources = {"head": 1, "sandbox": 3}
-        head = {"num_cpus": 2, "include_dashboard": False, "resources": resources}
-        made = Cluster(initialize_head=True, head_node_args=head)
-    yield made.address
-    made.shutdown()
+        for name, value in variables.items():
+            environment.setenv(name, value)
+        for further in (2, 1, 0):
+            with contextlib.suppress(Exception) if further else contextlib.nullcontext():
+                made = Cluster(True, head_node_args={"include_dashboard": False, **head})
+                break
+    try:
+        yield made
+    finally:
+        made.shutdown()
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """The address of a cluster of one node, shared by tests that kill none."""
+    resources = {"head": 1, "sandbox": 3}
+    with start_cluster({TESTED: MARK}, num_cpus=2, resources=resources) as made:
+        yield made.address
 
 
 @pytest.fixture(params=["here", pytest.param("cluster", marks=[pytest.mark.ray, pytest.mark.slow])])

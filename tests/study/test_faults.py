@@ -26,7 +26,7 @@ from study.workspace.snapshot import manifest_of
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion
 from tests.hosts import Host, network, why_not
-from tests.study.conftest import TESTED
+from tests.study.conftest import TESTED, start_cluster
 from tests.study.steps.sweep.test_operation import CELLS, STUDY, operated, until
 from tests.study.steps.sweep.test_sweeps import episodes_of, finish, worker_processes
 
@@ -125,18 +125,12 @@ IN_TURNS = STUDY.replace(", mode: single_turn", "").replace("kind: local", "kind
 def cluster(nodes: int, study: Study) -> Iterator[Any]:
     """A head that does no work, and nodes, all real raylets on this machine, whose processes have
     the temporary folder and the mark of the study's test."""
-    from ray.cluster_utils import Cluster
-
     with pytest.MonkeyPatch.context() as environment:
         for name, value in marks(study).items():
             environment.setenv(name, value)
-        head = {"num_cpus": 0, "include_dashboard": False, "resources": {"head": 1}}
-        made = Cluster(initialize_head=True, head_node_args=head)
-        try:
+        with start_cluster({}, num_cpus=0, resources={"head": 1}) as made:
             sandbox = {"sandbox": 1}
             yield made, [made.add_node(num_cpus=1, resources=sandbox) for _ in range(nodes)]
-        finally:
-            made.shutdown()
 
 
 @pytest.mark.parametrize("nodes", [0, pytest.param(2, marks=[pytest.mark.slow, pytest.mark.ray])])

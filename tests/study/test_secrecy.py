@@ -26,7 +26,7 @@ from registry.sealing import DrawnInstance
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.study.cli.program import refusal, run
-from tests.study.conftest import make_study
+from tests.study.conftest import make_study, start_cluster
 from tests.study.test_promises import begin
 
 STUDY = cases(__file__, "study")
@@ -63,21 +63,15 @@ def start(study: Study, rooms: Path, *arguments: str) -> subprocess.Popen[bytes]
     )
 
 
-@pytest.fixture(params=["here", pytest.param("cluster", marks=pytest.mark.ray)])
+@pytest.fixture(params=["here", pytest.param("cluster", marks=[pytest.mark.ray, pytest.mark.slow])])
 def where(request: pytest.FixtureRequest, rooms: Path) -> Iterator[tuple[str, ...]]:
     """The options of a sweep on this machine or on a cluster, whose files lie in the rooms."""
     if request.param == "here":
         yield ()
         return
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("RAY_TMPDIR", str(rooms / "ray"))
-        environment.setenv("TMPDIR", str(rooms / "tmp"))
-        head = {"num_cpus": 1, "include_dashboard": False, "resources": {"sandbox": 1}}
-        made = Cluster(initialize_head=True, head_node_args=head)
-    yield "--address", made.address
-    made.shutdown()
+    variables = {"RAY_TMPDIR": str(rooms / "ray"), "TMPDIR": str(rooms / "tmp")}
+    with start_cluster(variables, num_cpus=1, resources={"sandbox": 1}) as made:
+        yield "--address", made.address
 
 
 def files_of(entry: DrawnInstance) -> tuple[Asset, ...]:

@@ -39,7 +39,7 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
-from tests.study.conftest import MARK, TESTED, draw_tiny, promise_unchecked
+from tests.study.conftest import MARK, TESTED, draw_tiny, promise_unchecked, start_cluster
 
 T = TypeVar("T")
 
@@ -148,12 +148,8 @@ def test_a_sweep_that_is_told_to_end_says_so_in_one_line_and_goes_on_later(
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """A head that does no work and two worker nodes, all real raylets."""
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    nodes = [made.add_node(num_cpus=1, resources={"sandbox": 2}) for _ in range(2)]
-    yield made, nodes
-    made.shutdown()
+    with start_cluster({}, num_cpus=0) as made:
+        yield made, [made.add_node(num_cpus=1, resources={"sandbox": 2}) for _ in range(2)]
 
 
 @pytest.mark.ray
@@ -194,18 +190,12 @@ waves:
 def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ray.cluster_utils import Cluster
-
     monkeypatch.setattr("harness.sweep.ray_cluster.JOIN_SECONDS", 3.0)
     init_study(tmp_path / "study", PAID_STUDY.replace("SEEDS", "2"))
     study = pipeline.open_study(tmp_path / "study")
     draw_tiny(study)
     pipeline.register(study)
     host = socket.gethostname()
-    made = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "include_dashboard": False, "resources": {"head": 1}},
-    )
 
     def refusal(wave: int = 1) -> str:
         request = SweepRequest(
@@ -216,7 +206,7 @@ def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
         assert not list(study.store.list("attempts/")), "nothing was leased"
         return str(caught.value)
 
-    try:
+    with start_cluster({}, num_cpus=0, resources={"head": 1}) as made:
         assert f"has joined {host} within 0.05 minutes" in refusal(), "no node comes"
         made.add_node(num_cpus=1)
         assert refusal().startswith(f"{host}: the resource 'sandbox' is missing")
@@ -227,8 +217,6 @@ def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
         assert refused.startswith(f"{host}: model 'paid': the environment variable NOVA_KEY is not")
         sweep = start_sweep(study, "--address", "auto", wave=1, RAY_ADDRESS=made.address)
         assert finish(sweep)["closed"]["finished"] == 8, "the cluster does work, at auto"
-    finally:
-        made.shutdown()
 
 
 def test_no_cluster_at_the_address_is_one_clear_error(tmp_path: Path) -> None:
