@@ -7,7 +7,7 @@ import re
 
 # What holds a key by its form: prefixes of providers, parts of an address, a random text.
 _PREFIXED = (
-    r"(?<![\w/-])(?:(?:sk|rk|xai|gsk|hf|fw|r8|pplx|nvapi|glpat|github_pat|gh[a-z])[-_]"
+    r"(?<!\w)(?:(?:sk|rk|xai|gsk|hf|fw|r8|pplx|nvapi|glpat|github_pat|gh[a-z])[-_]"
     r"(?=(?:[\w-]*[-_])?(?=[A-Za-z0-9]{8})[A-Za-z0-9][a-z]*[A-Z0-9])[\w-]{8,}|AIza[\w-]{8,}"
     r"|[Bb]earer +(?=\S*\d)[\w.+/=-]{12,}|A[KS]IA[A-Z0-9]{8,}|ya29\.[\w-]+|eyJ[\w.-]{12,})"
 )
@@ -21,7 +21,7 @@ _RANDOM = (
     r"|(?<![\w+/])(?=[\w+/]*[a-z])(?=[\w+/]*[A-Z])(?=[\w+/]*[0-9])[A-Za-z0-9+/]{32,}"
 )
 KEY_NAMES = (*_NAMES, "authorization")  # what keys are called
-LIKE_KEY = re.compile(f"{_PREFIXED}|{_USER}|{_PARAMETER}")
+LIKE_KEY = re.compile(rf"(?<![/-]){_PREFIXED}|{_USER}|{_PARAMETER}")
 _HIDDEN = re.compile(f"{_PREFIXED}|{_RANDOM}")
 
 

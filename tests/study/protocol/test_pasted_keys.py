@@ -56,6 +56,12 @@ def test_a_key_that_was_pasted_into_a_price_file_is_not_printed(
     assert key[:12] not in line
 
 
+@pytest.mark.parametrize("key", PREFIXED)
+def test_a_key_that_was_typed_as_a_path_or_an_option_is_not_printed(key: str) -> None:
+    for typed in (f"/home/me/{key}: no such file", f"No such option '--{key}'"):
+        assert key not in error_line(typed)
+
+
 def test_ordinary_words_are_printed() -> None:
     text = "meta-llama/Llama-3.1-405B-Instruct-Turbo, claude-haiku-4-5-20251001, sk-learn, USD 1.25"
     text += ", hf-internal-testing/tiny, sk-nlp-7b-instruct, fw-mixtral-8x7b, a bearer of messages"
