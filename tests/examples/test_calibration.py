@@ -39,6 +39,7 @@ from registry.result_row import Arm
 from study.errors import StudyError
 from study.steps import pipeline
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.study.conftest import make_study, run_wave
 
 STORED = Path(__file__).resolve().parents[1] / "data/trained"
@@ -52,12 +53,7 @@ def weights_of(name: str) -> dict[str, np.ndarray]:
 
 # --- models that are served ---
 
-MODELS = {  # by name: the stored weights that it has, and its doses
-    "base-1": ("dose-00-1", ()),
-    "dose-00-1": ("dose-00-1", (0,)),
-    "dose-04-1": ("dose-04-1", (4,)),
-    "mixed-1": ("dose-04-1", (0, 4)),
-}
+MODELS = cases(__file__, "models")
 
 
 @pytest.fixture(scope="module")

@@ -19,16 +19,8 @@ BANK = tuple(
     (f"In which year did the surveyors reach hut {number} above the lake?", 1800 + number)
     for number in range(40)
 )
-ROWS = """\
-  together:
-  - types: [asked, year]
-    rows: {rows}
-"""
-LIST = """\
-  types:
-    asked: {rows}
-    year: [1800, 1801]
-"""
+ROWS = cases(__file__, "rows")
+LIST = cases(__file__, "list")
 TEXT = cases(__file__, "text")
 NUMBER = " and {{number1:1:999999}}"
 

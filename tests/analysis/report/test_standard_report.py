@@ -495,12 +495,7 @@ def test_ids_are_unique_and_every_link_and_label_leads_somewhere(tags):
 
 CHROMIUM = next((found for n in ("chromium", "chromium-browser", "google-chrome")
                  if (found := shutil.which(n))), None)  # fmt: skip
-FLAGS = (
-    "--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--allow-file-access-from-files", "--virtual-time-budget=4000", "--enable-logging=stderr",
-)  # fmt: skip
+FLAGS = cases(__file__, "flags")  # fmt: skip
 # Measures the page in a frame of a given width, and writes what it finds into the wrapper's body.
 WRAPPER = cases(__file__, "wrapper")
 

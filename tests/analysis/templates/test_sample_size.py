@@ -19,6 +19,7 @@ from analysis.templates.sample_size import (
     progressive_curve,
     samples_for_width,
 )
+from tests.cases import cases
 
 FACTS = {"1": QuestionFacts("1", "stringmatch", "direct", "string")}
 
@@ -75,7 +76,7 @@ def test_the_elbow_lies_farthest_below_the_chord():
 
 @pytest.mark.parametrize(
     "widths",
-    [[0.5, 0.4], [0.5, 0.4, 0.3, 0.2], [0.5, 0.5, 0.5], [0.5, 0.49, 0.3], [0.3, 0.4, 0.5], []],
+    cases(__file__, "straight"),
     ids=["two points", "straight", "flat", "bent the other way", "rising", "none"],
 )
 def test_what_does_not_bend_has_no_elbow(widths):

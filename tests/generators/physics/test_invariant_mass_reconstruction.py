@@ -377,12 +377,7 @@ def key_of(instance):
     return FAMILY.key(instance.truth)
 
 
-FITTED = {
-    "mass": "particle_mass",
-    "width": "particle_width",
-    "slope": "background_slope",
-    "fraction": "signal_fraction",
-}
+FITTED = cases(__file__, "fitted")
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)

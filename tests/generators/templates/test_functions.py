@@ -235,11 +235,7 @@ def test_a_database_with_a_write_ahead_log_in_its_header_is_read() -> None:
 
 # JSON and YAML
 
-PLAN = """{"on": true, "off": false, "none": null, "whole": 5, "float": 5.0, "text": "5",
- "list": [1, "b", null], "grid": [[1, 2], [3]], "a.b": {"c d": 1},
- "items": [{"n": 5, "when": "2025-01-10", "on": true, "tags": ["x", "y"], "by": {"who": "R and D"}},
-           {"n": 7.5, "when": "2024-12-31", "on": false, "tags": [], "by": null},
-           {"n": "9", "when": null}]}"""
+PLAN = cases(__file__, "plan")
 
 
 @pytest.mark.parametrize(
@@ -285,11 +281,7 @@ def test_yaml_has_dates_keys_of_all_kinds_and_aliases() -> None:
 
 # XML
 
-FIRM = """<?xml version="1.0"?><!-- x -->
-<firm xmlns="urn:main" xmlns:x="urn:extra" x:size="2">
-  <team><name> Core </name><x:lead>Ada</x:lead><p>1</p><p k="a">2</p><p k="a">3</p></team>
-  <team><name>Field</name><empty/><p>5 <b>000</b></p><x:p>7</x:p></team>
-</firm>"""
+FIRM = cases(__file__, "firm")
 
 
 @pytest.mark.parametrize(("name", "path", "value"), cases(__file__, "xpath"))

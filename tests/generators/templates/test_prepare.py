@@ -148,13 +148,7 @@ def test_a_draw_without_a_key_is_drawn_again_and_recorded():
     assert ("redraws", prepare(family.compiled("1"), SEED).redraws) in instance.spec.parameters
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("SELECT zeroblob(1000000)", "a value is larger than"),
-        ("SELECT date('n' || 'ow')", r"date\(\) without a date, or with 'now', asks the clock"),
-    ],
-)
+@pytest.mark.parametrize(("call", "said"), cases(__file__, "bounds"))
 def test_a_bound_that_is_struck_is_the_templates_and_nothing_is_drawn_again(call: str, said: str):
     text = ASKED.replace("QUERY", call)
     compiled = template_family("ours.yml", text).compiled("1")
@@ -170,13 +164,7 @@ ASKED = cases(__file__, "asked")
 CLASHING = cases(__file__, "clashing")
 
 
-@pytest.mark.parametrize(
-    "scoring",
-    [
-        'stringmatch\n  expected_response: "{{file_line:2:{{artifacts}}/{{entity2:gems}}//./b}}"',
-        'directory_structure\n  expected_structure: ["x/{{entity1:gems}}", "x/{{entity2:gems}}/"]',
-    ],
-)
+@pytest.mark.parametrize("scoring", cases(__file__, "clashes"))
 def test_one_name_is_never_that_of_a_file_and_of_a_folder(scoring):
     compiled = template_family("ours.yml", CLASHING.format(scoring=scoring)).compiled("1")
     drawn = [prepare(compiled, SEED.child(number)) for number in range(100)]

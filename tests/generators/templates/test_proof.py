@@ -77,12 +77,7 @@ def test_an_element_of_another_name() -> None:
     assert "item" in found
 
 
-EDIT = {
-    "scoring_type": "json_targeted_edit",
-    "expected_response": None,
-    "original_file": "{{artifacts}}/{{entity1}}.json",
-    "modified_file": "{{artifacts}}/{{entity1}}.json",
-}
+EDIT = cases(__file__, "edit")
 
 
 def edit(selector: str, value: str = "{{entity2}}") -> dict[str, Any]:

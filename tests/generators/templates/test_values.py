@@ -241,11 +241,7 @@ def strata(for_each: Any, **keys: Any) -> dict[str, Prepared]:
     return {id: prepare(family.compiled(id), Seed(bytes(32))) for id in family.questions}
 
 
-SETUP: dict[str, Any] = {
-    "type": "create_csv",
-    "target_file": "artifacts/x",
-    "content": {"headers": ["id", "age"]},
-}
+SETUP: dict[str, Any] = cases(__file__, "setup")
 
 
 def test_each_number_of_rows_is_a_stratum() -> None:
@@ -300,14 +296,7 @@ def test_a_question_names_all_of_its_strata() -> None:
 
 # -- errors -----------------------------------------------------------------------------------
 
-HEAD = """\
-tests:
-- question_id: 1
-  samples: 2
-  template: "Say {{entity1}}"
-  scoring_type: stringmatch
-  expected_response: "{{entity1}}"
-"""
+HEAD = cases(__file__, "head")
 
 
 # What follows HEAD, or stands for it, the line of the fault, and words of the error.

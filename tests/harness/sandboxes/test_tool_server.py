@@ -18,13 +18,7 @@ from harness.sandboxes.sandbox import Sandbox
 from tests.cases import cases
 
 LIMITS = Limits(output_bytes=20_000)
-FILES = {
-    "a.csv": "x,y\n3,4\n1,2\n",
-    "b.csv": "x,y\n9,8\n",
-    "a b.txt": "one\ntwo\nthree\n",
-    "data/c.csv": "z\n",
-    "data/d1.txt": "d\n",
-}
+FILES = cases(__file__, "files")
 
 
 @pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])

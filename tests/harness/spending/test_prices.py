@@ -15,13 +15,7 @@ from registry.canonical import digest_bytes
 from registry.ledger.records import ModelPin
 from tests.cases import cases
 
-FILE = """\
-prices:
-  - {provider: openai, model: gpt-5-mini, input: 0.25, cached_input: 0.025,
-     output: 2, date: 2026-11-01, source: them}
-  - {provider: openai, model: "gpt-5*", input: 1.25, cache_write: 1.5, output: 10, date: 2026-11-01,
-     source: them}
-"""
+FILE = cases(__file__, "file")
 PRICE = Price(
     "p", "m", Decimal("1.25"), Decimal("0.125"), Decimal("2.5"), Decimal(10), "2026-11-01", "them"
 )

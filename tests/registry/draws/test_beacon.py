@@ -21,14 +21,10 @@ from registry.draws.beacon import (
 )
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.draw_records import Beacon
+from tests.cases import cases
 
 # Published by drand's quicknet.
-SIGNATURES = {
-    1000: "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125"
-    "e342b73a8dd2bacbe47e4b6b63ed5e39",
-    657413: "b713718a38ae728dfd477991af2822e08d2f305e47718cef9f7848ce4050e7be"
-    "41076862b98fad56e91a6b85b89cd97b",
-}
+SIGNATURES = cases(__file__, "signatures")
 VALUES = {
     1000: "fe290beca10872ef2fb164d2aa4442de4566183ec51c56ff3cd603d930e54fdd",
     657413: "fc1873a13f3545aeade8401532ef5519920652eee6b0d2b19ca12643b87b3587",

@@ -96,12 +96,7 @@ def test_controls_are_those_of_the_study(tmp_path: Path) -> None:
     assert (answer.gap, answer.study_gap) == (0.10, 0.05)
 
 
-PHYSICS = (
-    "hubble_constant",
-    "cepheid_calibration",
-    "invariant_mass_reconstruction",
-    "lissajous_figures",
-)
+PHYSICS = cases(__file__, "physics")
 
 
 def _design(folder: Path, families: tuple[str, ...], difficulty: str) -> PowerDesign:

@@ -259,13 +259,7 @@ def begin(study: Study, wave: int) -> None:
     begin_wave(study, request, image, utc_now)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--wave", "9"), "no wave 9"),
-        (("--wave", "0", "--model", "served"), "wave 0 has no model 'served'"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), cases(__file__, "refused"))
 def test_what_cannot_be_asked_is_one_line(
     probed: Probed, arguments: tuple[str, ...], said: str
 ) -> None:

@@ -38,13 +38,7 @@ def test_a_bad_table_is_one_line_and_writes_nothing(tmp_path: Path, case: dict[s
     assert refused(path, *options).startswith(case["says"])
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("model,arm,stratum,instance,score\nm,public,s,{},1\n", "a row has more than a megabyte"),
-        ("model,arm,stratum,instance,{}\nm,public,s,a,1\n", "its header has more than 1,048,576"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), cases(__file__, "large_cells"))
 def test_a_cell_of_ten_megabytes_is_one_line(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text.format("x" * 10_000_000), encoding="utf-8")

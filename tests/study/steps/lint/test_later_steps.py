@@ -28,11 +28,7 @@ from tests.study.conftest import SMALLNESS
 CASES = 24 if os.environ.get("DOSIMETER_ALL_SEEDS") else 8
 URL = "http://127.0.0.1:9/v1"
 TEMPLATE = cases(__file__, "template")
-PRICES = """\
-prices:
-  - {provider: openai, model: m-1, input: 1, output: 2, date: 2026-11-01, source: a test}
-  - {provider: anthropic, model: c-1, input: 1, output: 2, date: 2026-11-01, source: a test}
-"""
+PRICES = cases(__file__, "prices")
 TASKS = ("compute_average/easy", "count_circles/easy", "hubble_constant/easy", "own.yml")
 FORMS = cases(__file__, "forms")
 MODES = (

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from study.main import main
 from study.steps.lint.lint import Finding, lint_study
+from tests.cases import cases
 from tests.study.conftest import PILOT
 
 SERVER = "    base_url: http://127.0.0.1:8000/v1\n"
@@ -18,11 +19,7 @@ TARGET = "plan: {target_gap: 0.6}"
 GOOD = f"{PILOT}prices: prices.yaml\n{TARGET}\n".replace(
     SERVER, f"{SERVER}    api_key_env: PILOT_KEY\n    retention: none\n"
 )
-PRICES = """\
-prices:
-  - {provider: openai, model: some-model, input: 1, output: 2, date: 2026-11-01, source: list}
-  - {provider: openai, model: free-model, input: 0, output: 0, date: 2026-11-01, source: ours}
-"""
+PRICES = cases(__file__, "prices")
 KEY = {"PILOT_KEY": "secret"}
 
 

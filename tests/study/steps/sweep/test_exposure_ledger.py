@@ -38,12 +38,7 @@ MADE = Provenance("9f" * 20, False, "sha256:" + "ab" * 32, "none", "3.11", ())
 
 
 # Settings that a pin of a provider has in any study.
-NEEDED = {
-    "openai": {"base_url": "https://api.openai.com/v1"},
-    "scripted": {"agent": "honest"},
-    "vertex": {"region": "europe-west4", "project": "p"},
-    "vertex_anthropic": {"region": "europe-west4", "project": "p"},
-}
+NEEDED = cases(__file__, "needed")
 VERSIONS = {"local": "smollm2", "scripted": "honest/1"}
 
 
