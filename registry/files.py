@@ -34,7 +34,7 @@ def write_whole(path: Path, data: str | bytes, *, mode: int = 0o644, new: bool =
             except BaseException:
                 partial.unlink(missing_ok=True)
                 raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
@@ -59,7 +59,8 @@ def _is_there(path: Path, handle: int) -> bool:
         return False
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path | str) -> None:
+    """Write a folder's names to disk: files new in it outlive a loss of power."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

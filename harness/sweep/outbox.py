@@ -26,6 +26,7 @@ from typing import TypeVar
 from harness.errors import HarnessError, WorkStopped
 from registry.canonical import digest_bytes
 from registry.errors import MissingKey, StoreError, StoreUnavailable
+from registry.files import sync_folder
 from registry.stores.base import Store, check_key
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class OutboxFolder:
                 while rest:
                     rest = rest[os.write(handle, rest) :]
                 os.fsync(handle)
-                self._sync()
+                sync_folder(self.path)
             except OSError:
                 path.unlink(missing_ok=True)
                 os.close(handle)
@@ -157,13 +158,6 @@ class OutboxFolder:
         found = self.path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
             raise HarnessError(f"{self.path}: it must be your own folder, with mode 700")
-
-    def _sync(self) -> None:
-        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from registry.errors import MissingKey, StoreError, StoreUnavailable
+from registry.files import sync_folder
 from registry.stores.base import check_key, check_prefix
 
 _TEMPORARY = ".tmp"  # no key starts with a dot, so nothing in it is ever an object
@@ -178,13 +179,8 @@ class FolderStore:
         self._swept = True
 
     def _sync_folder(self, folder: str) -> None:
-        if not self.durable:
-            return
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        if self.durable:
+            sync_folder(folder)
 
     def _walk(self, folder: str, prefix: str) -> Iterator[str]:
         """The keys below a folder, which is "" or ends in a slash, that start with a prefix."""

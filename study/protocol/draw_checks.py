@@ -116,9 +116,8 @@ def _control_faults(protocol: Protocol) -> Faults:
     rules = protocol.registered_plan().standard
     if rules is None:
         return
-    planned = {name for wave in protocol.waves for name in wave}
     for index, name in enumerate(rules.pre_exposure):
-        if name not in planned:
+        if name not in protocol.planned:
             place = ("plan", "controls", "pre_exposure", index)
             yield place, f"{name!r} is in no wave: name it in wave 0, or leave it out here"
     for wave in range(len(protocol.waves)):
@@ -160,10 +159,9 @@ def _retention_faults(protocol: Protocol) -> Faults:
 
 def _release_faults(protocol: Protocol) -> Faults:
     """Yield spiked agents that read another folder than the one that is published."""
-    planned = {name for wave in protocol.waves for name in wave}
     for pin in protocol.models:
         settings = {key: json.loads(value) for key, value in pin.settings}
-        if pin.name not in planned or settings.get("agent") != "spiked":
+        if pin.name not in protocol.planned or settings.get("agent") != "spiked":
             continue
         if settings["release"] != protocol.release.folder:
             yield (

@@ -116,6 +116,11 @@ class Protocol:
         operator = self.operator
         return Parties(operator.recipient, operator.signer) if operator else Parties()
 
+    @property
+    def planned(self) -> frozenset[str]:
+        """Return the names of the models that are in a wave."""
+        return frozenset(name for wave in self.waves for name in wave)
+
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """Return the models of a wave. Raises StudyError for a wave that is not planned."""
         if not 0 <= wave < len(self.waves):

@@ -259,5 +259,4 @@ def _checked(source: TemplateSource, chosen: tuple[str, ...]) -> tuple[QuestionR
 
 def _planned(protocol: Protocol) -> list[ModelPin]:
     """Return the models of all waves."""
-    planned = {name for wave in protocol.waves for name in wave}
-    return [pin for pin in protocol.models if pin.name in planned]
+    return [pin for pin in protocol.models if pin.name in protocol.planned]

@@ -239,9 +239,8 @@ def _free_servers(study: Study) -> Faults:
 
 def _idle_models(protocol: Protocol) -> Faults:
     """Yield models that are in no wave."""
-    planned = {name for wave in protocol.waves for name in wave}
     for pin in protocol.models:
-        if pin.name not in planned:
+        if pin.name not in protocol.planned:
             yield ("models", pin.name), "it is in no wave, so it never runs"
 
 
