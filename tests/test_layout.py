@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold code: neither blank, nor a comment, nor of a docstring. These limits only fall: a
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 43_179,
+    "platform": 42_997,
     "picard": 11_497,
     "families": 7_321,
     "benchmarks": 2_784,
-    "tests": 50_227,
+    "tests": 49_229,
 }
-MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 27, 154, 80
+MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 27, 151, 80
 _FAMILIES = ("generators/physics", "generators/ladder", "generators/basics")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
