@@ -103,8 +103,8 @@ class Reader:
 
 
 def lm_eval(options: dict[str, str], url: str) -> None:
-    """A stand-in for lm-evaluation-harness (torch is not installed here): it reads the task file
-    and the questions, and writes samples in the form of release 0.4.13."""
+    """A stand-in for lm-evaluation-harness, which test_elsewhere runs itself: it reads the task
+    file and the questions, and writes samples in the form of release 0.4.13."""
     import httpx
     import yaml
 

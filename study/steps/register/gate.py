@@ -35,7 +35,7 @@ def check_ready(study: Study, reason: str, watch: Watch) -> Underpowered | None:
     if it has none. Raises StudyError, in one line with place and remedy, for what a later step
     would refuse, and for shortfalls without a reason."""
     _check_reason("--underpowered", reason)
-    faults = chain(_unedited(study), find_errors(study), draw_faults(study.protocol, today()))
+    faults = chain(find_errors(study), _unedited(study), draw_faults(study.protocol, today()))
     for fault in _placed(study, faults):
         raise StudyError(fault)
     if not (shortfalls := tuple(find_shortfalls(study.protocol, watch))):

@@ -100,7 +100,7 @@ def test_a_draw_waits_for_the_round_that_it_was_announced_with(
     assert kinds(study) == ["announcement", "sealed-set"]
     assert verify_study(study.store).holds
     assert verify_study(study.store, study.identities()).holds
-    assert "round 1000001" in dosimeter("log", *folder).stdout
+    assert '"round": 1000001' in dosimeter("log", "--json", *folder).stdout
 
 
 def test_a_round_that_is_over_draws_nothing(study: Study) -> None:

@@ -110,7 +110,6 @@ def test_a_report_is_a_folder_of_files_that_tell_the_same(study: Study) -> None:
     assert (page.parent / "report.md").is_file()
     assert {path.name for path in (page.parent / "figures").iterdir()} == {
         "gaps.svg",
-        "scores.svg",
         "strata.svg",
         "time.svg",
     }

@@ -95,7 +95,7 @@ def test_a_dead_provider_is_named_by_sweep_probe_and_status(
     free = ["--allow-unknown-price", *place]
     swept = runner.invoke(main, ["-vv", "sweep", "--wave", "0", "--allow-dirty", *free])
     assert swept.exit_code == 1, swept.output
-    assert "harness.sweep.leases: an attempt failed (provider:connection)" in swept.stderr
+    assert "harness.sweep.leases: a cell's attempt failed (provider:connection)" in swept.stderr
     for private in private_words(study):
         assert private not in swept.output, "neither in the log nor in the table"
     address = f"http://127.0.0.1:{dead_port}/v1"
