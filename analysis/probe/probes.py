@@ -55,7 +55,7 @@ class Exposure:
     exposed: bool
 
 
-def test_exposure(
+def compare_exposure(
     plan: Plan,
     columns: Mapping[str, Sequence[float]],
     stratum: Ints,
@@ -101,6 +101,3 @@ def test_exposure(
             alpha=alpha,
             exposed=adjusted[place] <= alpha,
         )
-
-
-test_exposure.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's

@@ -321,7 +321,7 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
 def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:
     """Return a function: episodes owed in an arm of a wave, by the tranches to be run."""
     sizes = (sum(plan.sizes), *(size * len(plan.strata) for size in sealed.reserve))
-    ran = {(run.wave, name): drawn for run in runs for name, drawn in _tranches(run).items()}
+    ran = {(run.wave, name): drawn for run in runs for name, drawn in run.tranches_by_model.items()}
 
     def owed(count: ArmCount) -> int:
         tranches = ran.get((count.wave, count.model), (0,))
@@ -329,11 +329,6 @@ def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callabl
         return replicates * sum(sizes[tranche] for tranche in tranches)
 
     return owed
-
-
-def _tranches(run: RunManifest) -> dict[str, tuple[int, ...]]:
-    given = run.tranches or ((0,),) * len(run.models)
-    return {pin.name: tranches for pin, tranches in zip(run.models, given, strict=True)}
 
 
 def _funnel_row(count: ArmCount, owed: int) -> FunnelRow:
@@ -355,7 +350,7 @@ def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedMode
                     provider=pin.provider,
                     asked=pin.version,
                     served=served,
-                    tranches=_tranches(run)[pin.name],
+                    tranches=run.tranches_by_model[pin.name],
                     retention=dict(run.retention).get(pin.name, ""),
                     settings=pin.settings,
                 )

@@ -28,7 +28,7 @@ from harness.model import PROBE_MARK, Message, Model, ModelRequest, Reply, Role
 from harness.spending.purchases import Charge, ReplyStore
 from harness.storage import Codec, hex_of, probe_key
 from registry.canonical import digest_value
-from registry.ledger.records import ModelPin, record_digest
+from registry.ledger.records import ModelPin, pin_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ P = TypeVar("P")
 def name_call(kind: str, method: str, study: str, wave: int, pin: ModelPin, instance: str) -> str:
     """Return the name of a probe of an instance by a method with this digest. An instance's id
     holds a nonce, so that nobody can guess the name."""
-    scope = {"study": study, "wave": wave, "model": record_digest(pin), "instance": instance}
+    scope = {"study": study, "wave": wave, "model": pin_digest(pin), "instance": instance}
     return digest_value({kind: method, **scope})
 
 

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
 from itertools import count, islice
 from typing import Protocol
 
@@ -34,7 +33,7 @@ from harness.storage import (
     stored_attempts,
 )
 from registry.errors import MissingKey
-from registry.ledger.records import JudgePin, ModelPin, record_digest
+from registry.ledger.records import JudgePin, ModelPin, pin_digest
 from registry.sealing import Keys
 from registry.stores.base import Store
 
@@ -59,12 +58,7 @@ class Payer:
     @classmethod
     def of(cls, pin: ModelPin | JudgePin) -> Payer:
         """The payer of a pinned model or judge."""
-        return cls(pin.name, pin.provider, pin.version, _pin_digest(pin))
-
-
-@cache
-def _pin_digest(pin: ModelPin | JudgePin) -> str:
-    return record_digest(pin)
+        return cls(pin.name, pin.provider, pin.version, pin_digest(pin))
 
 
 @dataclass(frozen=True, slots=True)

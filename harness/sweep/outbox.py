@@ -38,9 +38,8 @@ _SILENT_SECONDS = 30.0  # after which a request without an answer is reported
 _QUIET_SECONDS = 2.0  # for which a fault is not reported
 _LAST_SECONDS = 600.0  # in which a stopped process stores what it could not put there
 
-OUTBOX = (
-    "DOSIMETER_OUTBOX"  # variable: the folder that the outbox lies in, else that of temporary files
-)
+# Variable: the folder that the outbox lies in, else that of temporary files.
+OUTBOX = "DOSIMETER_OUTBOX"
 
 T = TypeVar("T")
 

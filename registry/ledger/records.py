@@ -213,6 +213,12 @@ class RunManifest:
     # Digest of the agent loop's prompts, tools and caps.
     agent_rules: str = ""
 
+    @property
+    def tranches_by_model(self) -> dict[str, tuple[int, ...]]:
+        """The tranches that each of the models was given."""
+        given = self.tranches or ((0,),) * len(self.models)
+        return {pin.name: tranches for pin, tranches in zip(self.models, given, strict=True)}
+
 
 ELSEWHERE = "elsewhere"
 
@@ -459,6 +465,13 @@ def read_record(cls: type[R], body: Any, place: str) -> R:
 def record_digest(record: Any) -> Digest:
     """Return the digest of a record's body, which names it elsewhere."""
     return digest_value(record_body(record))
+
+
+@functools.cache
+def pin_digest(pin: ModelPin | JudgePin) -> Digest:
+    """Return the digest that names what is stored of a model or judge: for a model that of what its
+    answers follow from, so that a probe is paid for once however patiently it is asked."""
+    return record_digest(answering_pin(pin) if isinstance(pin, ModelPin) else pin)
 
 
 @functools.cache

@@ -36,6 +36,7 @@ from registry.ledger.records import (
     Probed,
     Regraded,
     WaveClosed,
+    pin_digest,
     record_digest,
 )
 from registry.sealing import decrypt
@@ -206,7 +207,7 @@ class _Promise:
             case WaveClosed() | CalibrationMade():
                 trees = InventoryTrees()
             case Probed():
-                trees = InventoryTrees(model=record_digest(record.model).removeprefix("sha256:"))
+                trees = InventoryTrees(model=pin_digest(record.model).removeprefix("sha256:"))
             case _:
                 look = record.wave if isinstance(record, Regraded) else None
                 trees = InventoryTrees(grades_folder(record_digest(record.judge), look))

@@ -233,8 +233,10 @@ def test_another_address_of_a_model_is_a_deviation(registered: Study) -> None:
 
     same = [wave(0, "http://a/v1"), wave(1, "http://a/v1")]
     assert drift_of(registration, same) == ()
+    within = replace(same[1], manifests=(*same[1].manifests, *wave(1, "http://b/v1").manifests))
+    assert drift_of(registration, [same[0], within])[0].startswith("Wave 1 ran old at http://b/v1")
     (line,) = drift_of(registration, [*same, wave(2, "http://b/v1")])
-    assert line == "Wave 2 ran old at http://b/v1, and an earlier wave at http://a/v1."
+    assert line == "Wave 2 ran old at http://b/v1, and earlier at http://a/v1."
 
 
 def test_other_rules_of_the_agent_loop_are_a_deviation(registered: Study) -> None:

@@ -21,7 +21,7 @@ from registry.sealing import (
     write_key,
 )
 from registry.signing import Signer
-from study.errors import StudyError
+from study.errors import StudyError, without_keys
 from study.options import PATH, folder_option, json_option, study_option
 from study.printing import Exit, print_json, print_records
 from study.workspace.address import OWNER
@@ -76,7 +76,7 @@ def check_keys(study: Study, paths: Sequence[Path]) -> tuple[CheckedKey, ...]:
             rows += [_check(study, name, identity) for identity in keys]
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not a key file"
-            rows.append(CheckedKey(name, "", "", problem=reason))
+            rows.append(CheckedKey(without_keys(name, random=False), "", "", problem=reason))
         except RegistryError as error:
             problem = str(error).removeprefix(name).lstrip(":, ")
             rows.append(CheckedKey(name, "", "", problem=problem))

@@ -16,7 +16,7 @@ from harness.spending.purchases import ReplyStore
 from harness.storage import PROBES, Codec, hex_of, probe_key
 from harness.sweep.schedule import WaveInstance
 from harness.sweep.workbench import instance_of
-from registry.ledger.records import ModelPin, record_digest
+from registry.ledger.records import ModelPin, pin_digest
 from study.steps.sweep.exposure_ledger import keeps_nothing
 from study.workspace.study import Study
 
@@ -77,7 +77,7 @@ def stored_probes(
     study: Study, wave: int, pin: ModelPin, instances: Iterable[WaveInstance], kind: ProbeKind[P]
 ) -> dict[str, P]:
     """Return a model's stored probes of a kind at a wave, by instance. Needs a key."""
-    done, keys, digest = done_calls(study, pin), study.keys(), record_digest(pin)
+    done, keys, digest = done_calls(study, pin), study.keys(), pin_digest(pin)
     probes: dict[str, P] = {}
     for each in instances:
         call = kind.name(study.protocol.name, wave, pin, each.instance)
@@ -90,7 +90,7 @@ def stored_probes(
 
 def done_calls(study: Study, pin: ModelPin) -> frozenset[str]:
     """Return the names of a model's stored probes."""
-    prefix = f"{PROBES}{hex_of(record_digest(pin))}/"
+    prefix = f"{PROBES}{hex_of(pin_digest(pin))}/"
     keys = (key.removeprefix(prefix).removesuffix(".age") for key in study.store.list(prefix))
     return frozenset(f"sha256:{key}" for key in keys if len(key) == 64)
 

@@ -18,7 +18,7 @@ from harness.sweep.schedule import WaveInstance
 from harness.sweep.workbench import instance_of
 from registry.canonical import digest_value
 from registry.ledger.inventory import probe_objects, write_inventory
-from registry.ledger.records import ModelPin, Probed, record_body, record_digest
+from registry.ledger.records import ModelPin, Probed, pin_digest, record_body
 from study.errors import StudyError
 from study.extras.probe.kinds import (
     MARKERS,
@@ -202,7 +202,7 @@ class _Prober:
         """Make one probe, if the budget pays for it."""
         study = self.study
         instance = instance_of(drawn, study.protocol.catalog)
-        if study.store.exists(reply_key(probe_replies(record_digest(self.pin), call), 0)):
+        if study.store.exists(reply_key(probe_replies(pin_digest(self.pin), call), 0)):
             caller = replace(caller, budget=None)  # paid for before a crash: only to be read
 
         def ask(replies: ReplyStore) -> None:
@@ -231,7 +231,7 @@ def _record_probed(
     known = find_probed(study, pin, wave, kind.what)
     if known is not None and (known.method, known.probes) == (kind.method, done):
         return
-    inventory = write_inventory(study.store, probe_objects(study.store, record_digest(pin), calls))
+    inventory = write_inventory(study.store, probe_objects(study.store, pin_digest(pin), calls))
     tranches = study.protocol.wave_tranches(wave)[pin.name]
     record = Probed(
         wave=wave,
@@ -253,5 +253,5 @@ def _record_probed(
 def find_probed(study: Study, pin: ModelPin, wave: int, what: str) -> Probed | None:
     """Return the newest record that a model was probed in this way at a wave, if any."""
     records: list[Probed] = [entry.record for entry in study.ledger.find("probed")]
-    wanted = (wave, pin, what)
-    return next((r for r in reversed(records) if (r.wave, r.model, r.what) == wanted), None)
+    records = [r for r in records if pin_digest(r.model) == pin_digest(pin)]
+    return next((r for r in reversed(records) if (r.wave, r.what) == (wave, what)), None)

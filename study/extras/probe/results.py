@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.plan.markers import MarkerCounts, MarkerExposure, test_markers
 from analysis.probe.part import exposure_part
-from analysis.probe.probes import Exposure, test_exposure
+from analysis.probe.probes import Exposure, compare_exposure
 from analysis.report.part import Part
 from harness.probe.markers import MarkerProbe
 from harness.storage import PROBES
@@ -59,7 +59,7 @@ def exposure_of(
         for wave in waves
         for groups in (_complete_columns(study, wave, askable),)
         for entries, columns in groups.items()
-        for row in test_exposure(
+        for row in compare_exposure(
             plan, columns, *_labels(entries, arms), wave=wave, registration=registration
         )
     )

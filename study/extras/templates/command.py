@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generators.templates.language.keys import MAX_SAMPLES
-from study.errors import error_line
+from study.errors import error_line, without_keys
 from study.extras.templates.agents import ModelAgent, ServerAgent
 from study.extras.templates.answers import report_runs
 from study.extras.templates.checkout_values import write_checkout_values
@@ -111,13 +111,13 @@ def _print_template_report(report: TemplateReport) -> None:
         print_line(error_line(problem.text(report.path)), "error", "bold red")
     for problem in report.warnings:
         print_line(problem.text(report.path), "warning", "yellow")
-    errors, warnings = len(report.errors), len(report.warnings)
     proved = sum(not question.faults for question in report.questions)
+    errors, warnings = len(report.errors), len(report.warnings)
     line = f"{report.path}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
     line += f"; {proved} of {_count(len(report.questions), 'question')} proved"
     if report.log10_tests is not None and report.questions:
         line += f"; 10^{report.log10_tests:.0f} distinct tests"
-    print_line(line)
+    print_line(without_keys(line, random=False))
 
 
 def _question_row(question: QuestionReport) -> dict[str, Any]:

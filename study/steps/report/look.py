@@ -261,10 +261,9 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
             agent_rules.add(manifest.agent_rules)
             for pin in manifest.models:
                 address = address_of(pin)
-                if address != addresses.setdefault(pin.name, address):
+                if address != (before := addresses.setdefault(pin.name, address)):
                     sentences.append(
-                        f"Wave {number} ran {pin.name} at {address}, and an earlier wave at "
-                        f"{addresses[pin.name]}."
+                        f"Wave {number} ran {pin.name} at {address}, and earlier at {before}."
                     )
     return tuple(sentences)
 

@@ -89,12 +89,6 @@ def provider_of(pin: ModelPin | JudgePin) -> str:
     return urlsplit(address).hostname or pin.provider
 
 
-def tranches_of(run: RunManifest) -> dict[str, tuple[int, ...]]:
-    """Return the tranches that each model of a run was given."""
-    given = run.tranches or ((0,),) * len(run.models)
-    return {pin.name: tranches for pin, tranches in zip(run.models, given, strict=True)}
-
-
 def keeps_nothing(pin: ModelPin | JudgePin, retention: str) -> bool:
     """Report whether the provider of a model or judge keeps nothing that it is sent, by its
     documented ``retention``, or by its kind if that is ""."""
@@ -109,7 +103,7 @@ def _sent(entries: Sequence[Entry]) -> Iterator[Sent]:
         if entry.kind == "run-manifest":
             run: RunManifest = entry.record
             begun[run.wave] = run
-            tranches, documented = tranches_of(run), dict(run.retention)
+            tranches, documented = run.tranches_by_model, dict(run.retention)
             for pin in run.models:
                 yield from _kept(entry, pin, documented.get(pin.name, ""), tranches[pin.name])
         elif entry.kind in ("graded", "regraded"):
@@ -118,7 +112,7 @@ def _sent(entries: Sequence[Entry]) -> Iterator[Sent]:
             if (read := begun.get(graded_wave)) is not None:
                 judge = graded.judge
                 retention = graded.retention or dict(read.retention).get(judge.name, "")
-                answered = sorted(set(chain.from_iterable(tranches_of(read).values())))
+                answered = sorted(set(chain.from_iterable(read.tranches_by_model.values())))
                 yield from _kept(entry, judge, retention, answered)
         elif entry.kind == "probed":  # a question or a text reveals its instance
             probed: Probed = entry.record

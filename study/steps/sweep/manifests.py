@@ -210,9 +210,12 @@ def drift(protocol: Protocol, ledger: Ledger) -> Faults:
     if (registered := find_registration(ledger)) is not None:
         yield from changed_plan(protocol, registered)
     closed = {entry.record.wave for entry in ledger.find("wave-closed")}
-    for wave in set(range(len(protocol.waves))) - closed:
-        if (begun := manifest_of(ledger, wave)) is not None and begun.sandbox != ELSEWHERE:
-            yield from changed_terms(protocol, begun)
+    manifests = {entry.record.wave: entry.record for entry in ledger.find("run-manifest")}
+    for wave in sorted(manifests.keys() - closed):
+        if wave >= len(protocol.waves):
+            yield ("waves",), f"wave {wave} was begun and is not here: restore it"
+        elif manifests[wave].sandbox != ELSEWHERE:
+            yield from changed_terms(protocol, manifests[wave])
 
 
 def changed_terms(protocol: Protocol, begun: RunManifest) -> Faults:

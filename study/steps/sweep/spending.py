@@ -39,7 +39,7 @@ from harness.spending.purchases import (
     read_usages,
 )
 from registry.errors import RegistryError
-from registry.ledger.records import JudgePin, ModelPin, record_digest
+from registry.ledger.records import JudgePin, ModelPin, pin_digest
 from registry.sealing import Keys
 from study.errors import StudyError
 from study.files import exclusive
@@ -192,7 +192,7 @@ def open_budget(
     if pricing.limits is None:
         return None
     budget = Budget(pricing.limits, pricing.models, pricing.allow_unknown)
-    digests: set[str] = {record_digest(pin) for pin in pins}
+    digests: set[str] = {pin_digest(pin) for pin in pins}
     for other in (CallKind.JUDGE, CallKind.PROBE):
         for charge, model, spend in read_spends(study, wave, pricing.prices, other):
             if charge.kind is kind and charge.payer.pin in digests:

@@ -98,6 +98,8 @@ def verify(
     """
     from study.steps.verify.verify import VerifyRequest
 
+    if asked["head"] and not re.fullmatch("sha256:[0-9a-f]{64}", asked["head"]):
+        raise StudyError(f"--head {asked['head']}: write sha256: and 64 hexadecimal digits")
     request = VerifyRequest(**asked, processes=os.cpu_count() or 1)
     with progress_watch("verifying") as watch:
         verification = pipeline.verify(study, request, watch)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan
-from analysis.probe.probes import test_exposure
+from analysis.probe.probes import compare_exposure
 
 PLAN = basic_plan(["a", "b"], 4, permutations=1999)
 STRATUM = np.repeat([0, 1], 8)
@@ -21,7 +21,7 @@ NOISE = np.random.default_rng(3).normal(scale=0.1, size=16)
 def test_a_reader_is_told_from_one_that_guesses() -> None:
     guesses = [0.1, 0.0, 0.2, 0.0, 0.1, 0.2, 0.0, 0.0] * 2
     columns = {"reader": list(PUBLIC.astype(float)), "guesser": guesses}
-    reader, guesser = test_exposure(PLAN, columns, STRATUM, PUBLIC, wave=1, registration="r")
+    reader, guesser = compare_exposure(PLAN, columns, STRATUM, PUBLIC, wave=1, registration="r")
     assert (reader.public, reader.private, reader.gap) == (1, 0, 1)
     assert reader.p_adjusted == pytest.approx(1 / 70**2, rel=1e-6)  # all allocations, exactly
     assert reader.exposed
@@ -41,7 +41,7 @@ def test_p_is_that_of_every_allocation() -> None:
     every = [gap(chosen) for chosen in combinations(range(6), 3)]
     wanted = np.mean([each >= gap((0, 1, 2)) - 1e-9 for each in every])
     stratum = np.zeros(6, dtype=np.int64)
-    (row,) = test_exposure(
+    (row,) = compare_exposure(
         basic_plan(["a"], 3), {"m": list(values)}, stratum, public, wave=0, registration="r"
     )
     assert row.p == pytest.approx(wanted)
@@ -50,7 +50,7 @@ def test_p_is_that_of_every_allocation() -> None:
 
 def test_constant_scores_have_the_scales_interval_and_prove_nothing() -> None:
     columns = {"m": [1.0] * 16}
-    (score,) = test_exposure(PLAN, columns, STRATUM, PUBLIC, wave=0, registration="r")
+    (score,) = compare_exposure(PLAN, columns, STRATUM, PUBLIC, wave=0, registration="r")
     assert (score.gap, score.interval, score.p) == (0, (-1, 1), 1)
 
 
@@ -65,4 +65,4 @@ def test_holes_and_single_arms_are_refused(
     scores: list[float], public: NDArray[np.bool_], message: str
 ) -> None:
     with pytest.raises(AnalysisError, match=message):
-        list(test_exposure(PLAN, {"m": scores}, STRATUM, public, wave=2, registration="r"))
+        list(compare_exposure(PLAN, {"m": scores}, STRATUM, public, wave=2, registration="r"))

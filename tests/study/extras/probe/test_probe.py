@@ -201,6 +201,9 @@ def test_markers_of_a_served_model_are_paid_once(probed: Probed) -> None:
         (study.folder / "store" / key).unlink()
     code, told = probe(study, "--wave", "1", "--model", "served", "--markers")
     assert (code, told["models"][0]["fresh"], len(served.requests)) == (0, 3, OWED)
+    change(study, "  served: {", "  served: {seconds: 17, ")  # asked more patiently
+    code, told = probe(study, "--wave", "1", "--model", "served", "--markers")
+    assert (code, told["models"][0]["fresh"], len(served.requests)) == (0, 0, OWED)
     (row,) = markers_of(study, registration_of(study).plan, [1])
     assert (row.public.unnamed, row.private.unnamed, row.p) == (4, 4, 1)
 

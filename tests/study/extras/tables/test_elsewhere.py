@@ -37,23 +37,7 @@ Lines = list[dict[str, Any]]
 
 TEXT = cases(__file__, "text")
 WRONG = "no idea"
-# What its command does, without the list of its own 13,000 tasks.
-LM_EVAL = """
-import sys
-from lm_eval import simple_evaluate
-from lm_eval.loggers import EvaluationTracker
-from lm_eval.tasks import TaskManager
-tracker = EvaluationTracker(output_path="logs")
-made = simple_evaluate(
-    model="local-chat-completions", model_args=sys.argv[1], tasks=["dosimeter_wave_1"],
-    task_manager=TaskManager(include_path=".", include_defaults=False),
-    evaluation_tracker=tracker, apply_chat_template=True, log_samples=True,
-)
-samples = made.pop("samples")
-tracker.save_results_aggregated(results=made, samples=samples)
-for task, rows in samples.items():
-    tracker.save_results_samples(task_name=task, samples=rows)
-"""
+LM_EVAL = cases(__file__, "lm_eval")  # what its command does, without the list of its own tasks
 
 
 def run(*words: str | Path) -> tuple[int, str, str]:

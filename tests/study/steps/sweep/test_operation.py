@@ -32,10 +32,10 @@ from registry.verify.verify import verify_study
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
-from study.steps.sweep.manifests import begin_wave
+from study.steps.sweep.manifests import begin_wave, drift
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import NO_IMAGE, PinnedImage
-from study.workspace.snapshot import manifest_of, take_snapshot
+from study.workspace.snapshot import manifest_of, manifests_of, take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
@@ -265,9 +265,11 @@ def as_on_another_host(study: Study, folder: Path) -> Study:
 
 
 def test_a_begun_wave_takes_what_changes_no_answer(tmp_path: Path) -> None:
-    with operated(tmp_path / "study") as (study, gate, served):
+    two = STUDY.replace("[[slow]]", "[[slow], [slow]]")
+    with operated(tmp_path / "study", two) as (study, gate, served):
         gate.open.set()
-        begun = begin_wave(study, REQUEST, PinnedImage("", NO_IMAGE), utc_now)
+        none = PinnedImage("", NO_IMAGE)
+        begun, _ = (begin_wave(study, replace(REQUEST, wave=n), none, utc_now) for n in range(2))
         file = study.folder / "study.yaml"
         text = file.read_text()
         file.write_text(text.replace("context: 100000", "context: 90000"))
@@ -280,15 +282,14 @@ def test_a_begun_wave_takes_what_changes_no_answer(tmp_path: Path) -> None:
         ) in refused.output
         shown = call("status", "--json", study=changed)
         assert "changed since it was begun: models.slow.context" in shown.output
-        linted = CliRunner().invoke(main, ["lint", str(study.folder)])
-        assert (linted.exit_code, linted.output.count("models.slow.context: here is 90000")) == (
-            2,
-            1,
-        )
+        linted = call("lint", study=study)
+        assert linted.output.count("models.slow.context: here is 90000") == 2
+        gone = drift(replace(study.protocol, waves=study.protocol.waves[:1]), study.ledger)
+        assert "wave 1 was begun and is not here: restore it" in [problem for _, problem in gone]
         file.write_text(text.replace("context: 100000", "context: 100000, seconds: 17, retries: 1"))
         mended = pipeline.open_study(study.folder)
         assert pipeline.sweep(mended, REQUEST, lambda progress: None).closed is not None
-    first, last = (entry.record for entry in study.ledger.find("run-manifest"))
+    first, last = manifests_of(study.ledger, 0)
     assert first == begun
     assert dict(last.models[0].settings)["seconds"] == "17.0"
     assert verify_study(study.store, study.identities()).holds
