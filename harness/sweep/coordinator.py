@@ -90,7 +90,7 @@ class Coordinator:
         if self._heartbeat is None:  # before the book, which may take minutes to read
             self._heartbeat = HeartbeatSender(epochs, epoch, lambda: self._progress)
         claims = epochs.claims()
-        book = self._book(self._context)
+        book = self._book(self._context, f"{epoch:06d}-{time.time_ns()}")
         self._unheard, self._opened_at = set(workers), time.monotonic()
         for worker in claims.keys() - workers:
             book.adopt(worker, claims[worker].episodes)
@@ -244,8 +244,9 @@ class Coordinator:
             if time.monotonic() - self._opened_at > self._options.silence_seconds:
                 self._unheard.clear()
 
-    def _book(self, context: RunContext) -> LeaseBook:
+    def _book(self, context: RunContext, name: str) -> LeaseBook:
         store = open_store(context.store)
+        begun = context.begun_list(store, name)
         key = instances_key(context.run_recipient)
         cells = context.schedule(INSTANCES_CODEC.read(store, key, context.run_keys))
         finished = cells.marks(finished_names(store))
@@ -268,5 +269,5 @@ class Coordinator:
             ),
             budget=budget,
             recount=recount,
-            keep_killed=lambda cell: keep_killed(cell, store, context, utc_now),
+            keep_killed=lambda cell: keep_killed(cell, store, context, begun, utc_now),
         )

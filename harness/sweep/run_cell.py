@@ -26,6 +26,7 @@ from harness.storage import (
     EPISODE_CODEC,
     attempt_key,
     attempted_names,
+    hex_of,
     put_signed,
     replied_names,
     result_key,
@@ -35,6 +36,7 @@ from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
 from harness.sweep.workbench import RunContext, Workbench, instance_of
 from registry.errors import RegistryError
+from registry.ledger.begun import BegunList
 from registry.sealing import Keys
 from registry.stores.base import Store
 
@@ -84,8 +86,8 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     if not attempts or attempts[-1].stop is StopReason.FAILED:
         number, inherited = len(attempts) + 1, inherited_replies(attempts)
         episode, journal = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
-        key = attempt_key(cell.episode, number)
-        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.keys_of(cell)):
+        keys = bench.context.keys_of(cell)
+        if not _put_attempt(bench.store, keys, episode, bench.begun):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
         bench.store.delete(journal)
         attempts.append(episode)
@@ -187,7 +189,9 @@ def open_budget(
     return budget
 
 
-def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[], str]) -> None:
+def keep_killed(
+    cell: Cell, store: Store, context: RunContext, begun: BegunList, now: Callable[[], str]
+) -> None:
     """Store a failed attempt at a cell whose worker process was killed as often as is allowed,
     since that process stored none: the next attempt inherits its paid replies, and the wave can be
     closed with the cell missing. Raises RegistryError."""
@@ -221,8 +225,22 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
         inherited=len(inherited),
     )
     episode, names = journal.fold(episode)
-    if EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, keys):
+    begun.begin(hex_of(cell.episode), number)
+    if _put_attempt(store, keys, episode, begun):
         store.delete(names)
+
+
+def _put_attempt(store: Store, keys: Keys, episode: Episode, begun: BegunList | None) -> bool:
+    """Store an attempt, after its end is on the list of those begun; False if another worker was
+    first. Raises RegistryError."""
+    key = attempt_key(episode.id, episode.attempt)
+    sealed = keys.seal(key, EPISODE_CODEC.encode(episode))
+    try:
+        if begun is not None:
+            begun.end(hex_of(episode.id), episode.attempt, sealed)
+    finally:  # a process that is stopped leaves both in its outbox
+        written = put_signed(store, key, sealed, keys)
+    return written
 
 
 def close_cell(
@@ -253,6 +271,8 @@ def _run_attempt(
     """Return an attempt with its journal, and the names of the journal's objects."""
     context = bench.context
     pin = context.pin(cell.model)
+    if bench.begun is not None:
+        bench.begun.begin(hex_of(cell.episode), attempt)
     journal = context.replies(cell, bench.store).attempt(attempt, inherited)
     model = bench.models[cell.model]
     # One that starts again from the beginning would pay for its replies again.

@@ -30,8 +30,9 @@ from harness.sweep.outbox import OutboxStore, StorePause
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, WavePlan, schedule_cells
 from registry.errors import RegistryError
+from registry.ledger.begun import BegunList, begun_folder
 from registry.ledger.records import ModelPin
-from registry.provenance import code_digest, find_other_packages
+from registry.provenance import code_digest, find_other_packages, utc_now
 from registry.sealing import Keys, derive_identity, recipient_of
 from registry.signing import Signer
 from registry.stores import open_store
@@ -113,6 +114,10 @@ class RunContext:
         store = open_store(self.store)
         return Epochs(store, self.run_recipient, self.readers, (self.run_identity,))
 
+    def begun_list(self, store: Store, worker: str) -> BegunList:
+        """Return the list of the attempts that a worker of the run begins."""
+        return BegunList(store, begun_folder(self.run_recipient), worker, utc_now)
+
     def schedule(self, instances: Iterable[WaveInstance]) -> Schedule:
         """Return the cells of the run on its instances. Needs the run's key."""
         plan = WavePlan(
@@ -178,23 +183,26 @@ class Workbench:
     catalog: Catalog = INSTALLED
     # Sealed results by episode that wait to be stored together; None: each is stored at once.
     held: dict[str, bytes] | None = field(default=None, repr=False)
+    begun: BegunList | None = None
 
     @classmethod
-    def open(cls, context: RunContext, holds: bool = False) -> Self:
-        """Open the store, the models and the sandboxes. Results are stored at once, unless it
-        ``holds`` them. Raises HarnessError that names this host,
-        StoreError; other code or libraries than the driver's, or another sandbox image than the
-        pinned one, are refused."""
+    def open(cls, context: RunContext, worker: str = "") -> Self:
+        """Open the store, the models and the sandboxes. A ``worker`` holds its results, and keeps a
+        list of the attempts that it begins. Raises HarnessError that names this host, StoreError;
+        other code or libraries than the driver's, or another sandbox image than the pinned one, are
+        refused."""
         purchases = Purchases()
         with _naming_host():
+            store = OutboxStore(open_store(context.store), purchases.ended)
             return cls(
                 context=context,
-                store=OutboxStore(open_store(context.store), purchases.ended),
+                store=store,
                 models=_open_models(context),
                 sandboxes=open_sandboxes(context),
                 purchases=purchases,
                 catalog=_catalog_of(context),
-                held={} if holds else None,
+                held={} if worker else None,
+                begun=context.begun_list(store, worker) if worker else None,
             )
 
     def keep_result(self, episode: str, sealed: bytes) -> None:

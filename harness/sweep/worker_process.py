@@ -394,7 +394,7 @@ def main() -> None:
 
 
 def _work(leases: LeaseClient, context: RunContext, name: str) -> int:
-    bench = Workbench.open(context, holds=True)
+    bench = Workbench.open(context, name)
     bench.purchases.renew(time.monotonic())
     claims = WorkerClaims(context.epochs, name, bench.purchases.stopped)
     try:

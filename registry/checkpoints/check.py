@@ -2,7 +2,7 @@
 named by anyone, with no key.
 
 What a store holds can be removed from it. A checkpoint that was kept elsewhere (in a release, in a
-report, beside a time-stamp) shows that; it is given as a file.
+report) shows that; it is given as a file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from registry.checkpoints.checkpoint import (
     CHECKPOINTS,
@@ -21,24 +20,20 @@ from registry.checkpoints.checkpoint import (
     read_checkpoint,
     stored_checkpoints,
     stored_leaves,
-    stored_tokens,
 )
-from registry.checkpoints.timestamp import check_token, stamped_at
+from registry.checkpoints.timestamp import Authorities, Stamp, read_stamps
 from registry.errors import BrokenPromise
 from registry.ledger.chain import LEDGER, Entry, record_key
 from registry.ledger.merkle import MerkleTree
 from registry.stores.base import Store
 
-if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
-
 
 @dataclass(slots=True)
 class CheckpointFindings:
-    """The checkpoints that hold, by size; what is wrong, by place; what could not be checked; and
-    counts of what was."""
+    """The time-stamps that hold; what is wrong, by place; what could not be checked; and counts of
+    what was."""
 
-    checkpoints: tuple[SignedCheckpoint, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
     problems: list[tuple[str, str]] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -48,13 +43,13 @@ def check_checkpoints(
     store: Store,
     entries: Sequence[Entry],
     given: Mapping[str, bytes] | None = None,
-    authorities: Sequence[Certificate] = (),
+    authorities: Authorities | None = None,
     noted: bool = False,
 ) -> CheckpointFindings:
-    """Check the records that can be read of a ledger against the checkpoints in its store, and
-    those ``given`` from elsewhere, by place. ``authorities`` are root certificates of authorities
-    that stamp times; ``noted`` is whether the head is checked against one that was noted elsewhere,
-    so that a ledger without time-stamps is checked as well. Raises StoreError."""
+    """Check the records that can be read of a ledger against the checkpoints in its store and those
+    ``given`` from elsewhere, by place, and read its time-stamps, if ``authorities`` are given.
+    ``noted`` is whether the head is checked against one that was noted elsewhere, so that a ledger
+    without time-stamps is checked as well. Raises StoreError."""
     findings = CheckpointFindings()
     if not entries:
         for key in store.list(CHECKPOINTS):
@@ -67,17 +62,19 @@ def check_checkpoints(
     leaves = leaf_hashes(entry for number, entry in enumerate(entries) if entry.sequence == number)
     roots = _roots_of(leaves, {one.checkpoint.size for one in signed})
     findings.problems += _split_views(signed)
-    holding: list[SignedCheckpoint] = []
     for one in signed:
         problem = _contradiction(store, one.checkpoint, entries, leaves, roots)
-        if problem is None:
-            holding.append(one)
-        else:
+        if problem is not None:
             findings.problems.append(problem)
-    findings.checkpoints = tuple(holding)
     if signed:
         findings.counts["checkpoints"] = len(signed)
-    stamped = _check_tokens(store, findings, authorities)
+    if authorities is not None:
+        doubt = findings.unchecked.append
+        findings.stamps = read_stamps(store, entries, authorities, doubt)
+    stamped = max((stamp.sequence + 1 for stamp in findings.stamps), default=0)
+    if findings.stamps:
+        findings.counts["time-stamps"] = len(findings.stamps)
+        findings.counts["records under time-stamps"] = stamped
     if stamped < len(entries) and not noted:
         findings.unchecked.append(
             f"whether {_spell_records(stamped, len(entries))} rewritten by the study's own key: no"
@@ -164,28 +161,3 @@ def _contradiction(
 def _spell_records(start: int, end: int) -> str:
     """Name the records from one number up to before another, with the verb of what they were."""
     return f"record {start} was" if end == start + 1 else f"records {start} to {end - 1} were"
-
-
-def _check_tokens(
-    store: Store, findings: CheckpointFindings, authorities: Sequence[Certificate]
-) -> int:
-    """Check the time-stamps beside the checkpoints that hold. Return the number of records under
-    the newest one that is stamped. A response that does not fit is not the study's: anyone may have
-    put it there."""
-    stamped = 0
-    for one in findings.checkpoints:
-        for key, response in stored_tokens(store, one.checkpoint.size):
-            try:
-                time = stamped_at(response, one.note, key)
-                if not authorities:
-                    claim = f"{key}: a time-stamp of {time}"
-                    findings.unchecked.append(f"{claim}: no authority's certificate was given")
-                    continue
-                check_token(response, one.note, list(authorities), key)
-                findings.counts["time-stamps"] += 1
-                stamped = one.checkpoint.size
-            except BrokenPromise as error:
-                findings.unchecked.append(str(error))
-    if stamped:
-        findings.counts["records under time-stamped checkpoints"] = stamped
-    return stamped

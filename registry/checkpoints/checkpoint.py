@@ -11,8 +11,7 @@ begins SHA-256(first line ‖ 0x0A ‖ 0x01 ‖ public key). Ed25519 is determin
 ledger always has the same note.
 
 In a store, ``checkpoints/<number of records, 8 digits>/`` holds notes (``.txt``); the leaf hashes
-under a root, in hex, a line each (``.leaves``); and RFC 3161 responses for a note (``.tsr``). Each
-object is named by its SHA-256.
+under a root, in hex, a line each (``.leaves``). Each object is named by its SHA-256.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from registry.signing import Signer, is_signed_text
 from registry.stores.base import Store
 
 CHECKPOINTS = "checkpoints/"
-NOTE, LEAVES, TOKEN = ".txt", ".leaves", ".tsr"
+NOTE, LEAVES = ".txt", ".leaves"
 _NOTE = re.compile(
     r"dosimeter/([0-9a-f]{64})\n(0|[1-9][0-9]{0,7})\n([A-Za-z0-9+/]{43}=)\n"
     r"head (sha256:[0-9a-f]{64})\n\n— dosimeter/\1 ([A-Za-z0-9+/]+={0,2})\n"
@@ -169,13 +168,6 @@ def stored_leaves(store: Store, checkpoint: Checkpoint) -> list[bytes] | None:
                 if root_of(leaves) == checkpoint.root:
                     return leaves
     return None
-
-
-def stored_tokens(store: Store, size: int) -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of the RFC 3161 responses beside the checkpoint at a size."""
-    for key in store.list(_folder(size)):
-        if key.endswith(TOKEN):
-            yield key, store.get(key)
 
 
 def _folder(size: int) -> str:

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ _NAME = re.compile(r"drand:([1-9][0-9]{0,14})")
 _SIGNATURE = re.compile("[0-9a-f]{96}")
 _TIMEOUT = 10.0  # seconds, of one relay
 _MOST_BYTES = 1 << 16  # of a relay's reply
-_SUGGESTED = 300  # seconds from now, of the round that a message suggests
+_SUGGESTED = timedelta(seconds=300)  # from now, of the round that a message suggests
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,21 @@ def round_time(beacon: Beacon) -> datetime:
     return datetime.fromtimestamp(chain.genesis + (beacon.round - 1) * chain.period, UTC)
 
 
+def round_at(time: datetime) -> Beacon:
+    """Return the first round that is published after a time."""
+    rounds = math.ceil((time.timestamp() - QUICKNET.genesis) / QUICKNET.period)
+    return Beacon(QUICKNET.hash, rounds + 1)
+
+
 def check_ahead(beacon: Beacon, now: str) -> None:
     """Raise RegistryError, with a round that can be named, unless a round's value is still to
     come."""
     present, due = datetime.fromisoformat(now), round_time(beacon)
     if due <= present:
-        chain = find_chain(beacon)
-        later = math.ceil((present.timestamp() + _SUGGESTED - chain.genesis) / chain.period) + 1
-        at = round_time(Beacon(chain.hash, later))
+        later = round_at(present + _SUGGESTED)
         raise RegistryError(
             f"drand:{beacon.round}: the value of this round has been public since {due:%F %T} UTC: "
-            f"name one to come, such as drand:{later} at {at:%F %T} UTC"
+            f"name one to come, such as drand:{later.round} at {round_time(later):%F %T} UTC"
         )
 
 

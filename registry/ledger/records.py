@@ -260,6 +260,24 @@ class RanElsewhere:
 
 
 @dataclass(frozen=True, slots=True)
+class ListHead:
+    """How far a worker's list of begun attempts has come (registry/ledger/begun.py)."""
+
+    worker: str
+    pages: int
+    digest: str  # of the last page, 64 hexadecimal digits
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptsBegun:
+    """How far the lists of begun attempts of an open wave had come."""
+
+    wave: int
+    manifest: str  # digest
+    heads: tuple[ListHead, ...]  # of each worker
+
+
+@dataclass(frozen=True, slots=True)
 class WaveClosed:
     """Every cell of a wave has its result, or has run out of attempts."""
 
@@ -274,6 +292,7 @@ class WaveClosed:
     # Objects under names of the run that none of its workers signed: not among the others.
     foreign: int = 0
     elsewhere: tuple[RanElsewhere, ...] = ()  # a record for each model, if another harness ran it
+    heads: tuple[ListHead, ...] = ()  # of the lists of begun attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +425,7 @@ KINDS: dict[str, type[Any]] = {
     "study-files": StudyFiles,
     "run-manifest": RunManifest,
     "exported": Exported,
+    "attempts-begun": AttemptsBegun,
     "wave-closed": WaveClosed,
     "graded": Graded,
     "regraded": Regraded,
@@ -421,8 +441,8 @@ KINDS: dict[str, type[Any]] = {
 
 # What the operator's key may sign: that which running a wave records.
 OPERATOR_KINDS = frozenset(
-    ("run-manifest", "exported", "wave-closed", "graded", "regraded", "judge-checked", "probed")
-)
+    ("run-manifest", "exported", "attempts-begun", "wave-closed", "graded", "regraded")
+) | {"judge-checked", "probed"}
 
 
 def record_kind(record: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,35 @@ Derived = Callable[[WaveClosed], Iterable[tuple[str, str]]]  # objects derived f
 _LISTED = 1000  # problems that are listed one by one
 
 
+class Standing(StrEnum):
+    """What a verification says of a promise."""
+
+    HOLDS = "holds"
+    UNSHOWN = "could not be shown"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A promise, whether it holds, and what that rests on."""
+
+    promise: str
+    standing: Standing
+    reason: str
+
+
+def promise_of(
+    promise: str, holds: str, unshown: Sequence[str], problems: Sequence[str]
+) -> Promise:
+    """Return a promise by what was found: broken by any problem, not shown by anything left."""
+    if problems:
+        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        return Promise(promise, Standing.BROKEN, f"{problems[0]}{more}")
+    if unshown:
+        return Promise(promise, Standing.UNSHOWN, "; ".join(dict.fromkeys(unshown)))
+    return Promise(promise, Standing.HOLDS, holds)
+
+
 @dataclass(frozen=True, slots=True)
 class Verification:
     """Result of a verification: the checks made, the errors, and the checks not possible."""
@@ -29,6 +59,7 @@ class Verification:
     counts: tuple[tuple[str, int], ...]
     problems: tuple[tuple[str, str], ...]  # place, what is wrong there
     unchecked: tuple[str, ...]
+    promises: tuple[Promise, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -48,6 +79,7 @@ class Findings:
     problems: list[tuple[str, str]] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     unlisted: int = 0
+    promises: list[Promise] = field(default_factory=list)
 
     def read_records(self) -> None:
         """Read the body of each entry; one of another form is a problem."""
@@ -102,4 +134,5 @@ class Findings:
             tuple(self.counts.items()),
             (*self.problems, *more),
             tuple(self.unchecked),
+            promises=tuple(self.promises),
         )

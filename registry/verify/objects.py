@@ -56,6 +56,8 @@ _UNNAMED = {
     "tables": "parts of tables",
     "drawn": "lists of drawn instances without arms",
     "epochs": "epochs of sweeps",
+    "begun": "pages of lists of begun attempts",
+    "stamps": "time-stamps",
     "foreign": "foreign objects that were set aside",
 }
 _OPEN = "open objects (no record names them yet)"

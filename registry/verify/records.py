@@ -145,7 +145,7 @@ def _check_links(findings: Findings) -> None:
                     if [ran.model for ran in record.elsewhere] != [pin.name for pin in promised]:
                         problem = "wave-closed: the models run elsewhere are not its manifest's"
                         findings.add(entry.place, problem)
-            case "exported":
+            case "exported" | "attempts-begun":
                 known(entry, "manifest", record.manifest, manifests)
             case "study-files" if not plans:
                 findings.add(entry.place, "study-files: no plan was registered before it")

@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from registry.canonical import digest_bytes
 from registry.checkpoints.check import check_checkpoints
+from registry.checkpoints.timestamp import Authorities
 from registry.draws.allocation import check_draws, sealed_key
 from registry.draws.reveal import check_reveals
 from registry.errors import BrokenPromise, RegistryError
@@ -29,10 +29,8 @@ from registry.signing import Signer
 from registry.stores.base import Store
 from registry.verify.findings import Derived, Findings, Progress, Verification
 from registry.verify.objects import check_derived, check_objects
+from registry.verify.promises import selection_promises
 from registry.verify.records import check_records
-
-if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
 
 
 def check_sealed_sets(findings: Findings) -> None:
@@ -112,15 +110,15 @@ def verify_study(
     progress: Progress | None = None,
     derive: Derived = lambda closed: (),
     checkpoints: Mapping[str, bytes] | None = None,
-    authorities: Sequence[Certificate] = (),
+    authorities: Authorities | None = None,
 ) -> Verification:
     """Check all that the store holds, reading each object once, one in memory at a time.
 
     ``identities`` are the study's; ``expected_head`` is a head of the ledger that was noted
     elsewhere. ``derive`` makes stored objects of a closed wave again from its results, which are
     read once more, and yields the key of each, and how it differs; "" if not. ``checkpoints`` are
-    notes that were kept elsewhere, by place; ``authorities`` root certificates of those who stamp
-    times.
+    notes that were kept elsewhere, by place; ``authorities`` are those who stamp times, by default
+    the ones that this system trusts.
 
     Errors are listed and do not stop the rest. Raises StoreError if the store itself cannot be
     read, RegistryError for a malformed identity.
@@ -134,7 +132,11 @@ def verify_study(
     _note_unchecked(findings, expected_head)
     _check_identities(findings)
     watched = check_checkpoints(
-        store, entries, checkpoints, authorities, noted=expected_head is not None
+        store,
+        entries,
+        checkpoints,
+        authorities or Authorities.known(),
+        noted=expected_head is not None,
     )
     for place, problem in watched.problems:
         findings.add(place, problem)
@@ -145,6 +147,7 @@ def verify_study(
     check_runs(findings)
     check_objects(findings, progress)
     check_derived(findings, derive)
+    findings.promises += selection_promises(findings, watched.stamps)
     return findings.result()
 
 

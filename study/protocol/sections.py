@@ -138,6 +138,8 @@ class ProtocolFile(Section):
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
     operator: OperatorSection | None = None
     entropy: str = Field(default="system", pattern=ENTROPY)
+    beacon: Literal["drand", "none"] = "none"  # whose value allots the seeds to the arms
+    stamps: tuple[Annotated[str, Field(pattern=URL)], ...] = ()  # time-stamping authorities
 
     @property
     def judged(self) -> tuple[int, ...]:

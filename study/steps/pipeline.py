@@ -25,6 +25,7 @@ from study.steps.status import read_status
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest, sweep_wave
 from study.workspace import address
 from study.workspace.address import record_files
+from study.workspace.checkpoints import stamp_ledger
 from study.workspace.setup import Watch, pinned_image, register_plan, write_registration
 from study.workspace.study import Study
 
@@ -70,6 +71,8 @@ def register(
     record, fresh = register_plan(study, watch, utc_now(), gate, partial(_chances, study))
     write_registration(study, record)
     record_files(study, utc_now())
+    if fresh:
+        stamp_ledger(study)
     return record, fresh
 
 
@@ -109,7 +112,10 @@ def publish(
     """The public arm into a release folder, and to the Hub, after the leak check."""
     from study.steps.publish.release import publish_arm
 
-    return publish_arm(study, upload, watch, utc_now, tranches)
+    record, fresh = publish_arm(study, upload, watch, utc_now, tranches)
+    if fresh:
+        stamp_ledger(study)
+    return record, fresh
 
 
 def report(
@@ -117,9 +123,11 @@ def report(
 ) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
     try:
-        return report_study(study, through, utc_now(), watch)
+        made = report_study(study, through, utc_now(), watch)
     except MissingKey as gone:  # of what the ledger promises
         raise BrokenPromise(f"{gone}: see `dosimeter verify`") from gone
+    stamp_ledger(study)
+    return made
 
 
 def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:

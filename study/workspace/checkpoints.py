@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from pathlib import Path
 
 from registry.checkpoints.checkpoint import (
-    TOKEN,
     SignedCheckpoint,
     leaf_hashes,
-    put_beside,
     put_checkpoint,
     read_checkpoint,
     sign_checkpoint,
 )
-from registry.checkpoints.timestamp import check_url, request_token
-from registry.errors import RegistryError
+from registry.checkpoints.timestamp import stamp_record
+from registry.errors import RegistryError, StoreError
 from study.errors import StudyError
 from study.workspace.study import Study
 
+logger = logging.getLogger(__name__)
 
-def make_checkpoint(study: Study, authority: str = "") -> SignedCheckpoint:
-    """Store the checkpoint of the ledger as it is, signed by the study's key, and a time-stamp of
-    the authority at a URL, if one is given. Raises RegistryError."""
-    if authority:
-        check_url(authority)
+
+def make_checkpoint(study: Study) -> SignedCheckpoint:
+    """Store the checkpoint of the ledger as it is, signed by the study's key. Raises
+    RegistryError."""
     entries = study.ledger.entries()
     signed = sign_checkpoint(entries, study.signer())
     put_checkpoint(study.store, signed, leaf_hashes(entries))
-    if authority:
-        token = request_token(signed.note, authority)
-        put_beside(study.store, signed.checkpoint.size, TOKEN, token)
     return signed
+
+
+def stamp_ledger(study: Study) -> None:
+    """Store a time-stamp of the ledger's newest record by each authority of study.yaml. One that
+    gives none is logged: the next stamp covers this record too. Raises StoreError."""
+    for url in study.protocol.stamps:
+        try:
+            stamp_record(study.store, study.ledger.entries()[-1], url)
+        except StoreError:
+            raise
+        except RegistryError as error:
+            logger.warning("%s; the next record's time-stamp covers this one too", error)
 
 
 def release_checkpoint(study: Study, built: Path) -> str:

@@ -37,7 +37,7 @@ def ask_a_model(study: object, request: object, context: RunContext, *_: object)
     store, key = open_store(context.store), instances_key(context.run_recipient)
     cells = context.schedule(INSTANCES_CODEC.read(store, key, context.run_keys))
     assert not all(cells.marks(finished_names(store)))
-    bench = Workbench.open(context, holds=True)
+    bench = Workbench.open(context, "000001-1")
     bench.purchases.renew(math.inf)
     assert WorkerClaims(epochs, "000001-1", lambda: False).take([cells[0].episode])
     try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from generators.catalog import Catalog
@@ -15,7 +16,14 @@ from generators.seed import Seed
 from generators.title import split_headline
 from harness.sweep.schedule import INSTANCES_CODEC
 from registry.draws.allocation import pending_draw, place_seeds
-from registry.draws.beacon import RELAYS, check_ahead, read_signature, round_of, round_time
+from registry.draws.beacon import (
+    RELAYS,
+    check_ahead,
+    read_signature,
+    round_at,
+    round_of,
+    round_time,
+)
 from registry.draws.seeds import (
     DrawTerms,
     Entropy,
@@ -27,18 +35,21 @@ from registry.draws.seeds import (
     draw,
     record_draw,
 )
+from registry.errors import RegistryError
 from registry.ledger.chain import Entry
-from registry.ledger.draw_records import Announcement, SealedSet
+from registry.ledger.draw_records import Announcement, Beacon, SealedSet
 from registry.sealing import DrawnSeed, SealedSeeds
 from study.errors import StudyError, WorkOwedError
 from study.protocol.pool import read_pool
 from study.protocol.protocol import Protocol
 from study.workspace.address import open_study
+from study.workspace.checkpoints import stamp_ledger
 from study.workspace.setup import Gate, Watch, check_drawn, check_parties, open_gate
 from study.workspace.snapshot import without_arms
 from study.workspace.study import Study, drawn_key, is_study
 
 logger = logging.getLogger(__name__)
+_AHEAD = timedelta(seconds=45)  # of a round that is chosen here: in it the announcement is stamped
 PILOTS = "pilot"  # folder of a study's pilots
 Stratum = tuple[str, str, str]  # family, version, difficulty
 
@@ -77,9 +88,9 @@ def draw_seeds(
         _check_beacon(request, announced[-1].record)
         if pending is None:
             return check_drawn(study), False
-        return _allot(study, pending, study.open_announced(pending), request, now), True
+        return _allot(study, pending, study.open_announced(pending), request, now, watch), True
     record, sealed = _announce(study, watch, now, gate, request, announced)
-    return _allot(study, record, sealed, request, now), True
+    return _allot(study, record, sealed, request, now, watch), True
 
 
 def is_drawn(study: Study) -> bool:
@@ -123,8 +134,7 @@ def _announce(
     protocol = study.protocol
     study.own_identities()  # first, so that nothing is drawn that cannot be signed and sealed
     recipients = study.recipients()
-    if (beacon := round_of(request.beacon) if request.beacon else None) is not None:
-        check_ahead(beacon, now())
+    beacon = _beacon_of(request, protocol, now())
     underpowered, unproved = gate("", "")
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
     size = protocol.drawn.total()
@@ -155,9 +165,30 @@ def _announce(
         **asdict(protocol.parties),
     )
     after = before[-1].sequence if before else -1
+    if beacon is not None and not request.beacon:  # seeds may have taken a while to draw
+        terms = replace(terms, beacon=round_at(datetime.fromisoformat(now()) + _AHEAD))
     announced = announce_draw(study.store, study.ledger, drawn, terms, now, after=after)
+    stamp_ledger(study)
     sealed = SealedSeeds(drawn.seeds, "" if beacon else drawn.secret)
     return announced, sealed
+
+
+def _beacon_of(request: DrawRequest, protocol: Protocol, now: str) -> Beacon | None:
+    """Return the round that a draw is announced with: the one asked for, or one of drand's to come
+    if study.yaml names the beacon and a relay answers. Raises RegistryError."""
+    if request.beacon:
+        beacon = round_of(request.beacon)
+        check_ahead(beacon, now)
+        return beacon
+    if not protocol.beacon:
+        return None
+    try:
+        before = round_at(datetime.fromisoformat(now) - _AHEAD)
+        read_signature(before, request.relays)
+    except RegistryError as error:
+        logger.warning("the study's own secret allots the seeds to the arms: %s", error)
+        return None
+    return before
 
 
 def _allot(
@@ -166,10 +197,17 @@ def _allot(
     sealed: SealedSeeds,
     request: DrawRequest,
     now: Callable[[], str],
+    watch: Watch = lambda what, done, of: None,
 ) -> SealedSet:
     value = sealed.secret
     if announced.beacon is not None:
         due = round_time(announced.beacon)
+        while study.protocol.beacon and not request.beacon:
+            left = (due - datetime.fromisoformat(now())).total_seconds()
+            if not 0 < left <= 2 * _AHEAD.total_seconds():
+                break
+            watch(f"waiting for drand round {announced.beacon.round}, {left:.0f} s", 0, 0)
+            time.sleep(1)
         if datetime.fromisoformat(now()) < due:
             raise WorkOwedError(
                 f"the draw is announced: its arms follow from drand round {announced.beacon.round},"

@@ -24,6 +24,7 @@ from harness.sweep.schedule import Schedule
 from harness.sweep.workbench import RunContext
 from registry.canonical import digest_value
 from registry.errors import ForeignObject
+from registry.ledger.begun import begun_folder, find_heads
 from registry.ledger.inventory import RUN_FOLDERS, Inventory, run_objects, write_inventory
 from registry.ledger.records import ModelPin, RanElsewhere, RunManifest, WaveClosed, record_body
 from registry.provenance import code_digest, installed_packages
@@ -31,6 +32,7 @@ from registry.result_row import Status
 from registry.stores.parallel import parallel_map
 from study.files import exclusive
 from study.protocol.protocol import Protocol, Task
+from study.steps.sweep.begun import BegunRecorder
 from study.steps.sweep.manifests import begin_wave, check_here
 from study.steps.sweep.preview import fit_single_turn
 from study.steps.sweep.spending import (
@@ -41,6 +43,7 @@ from study.steps.sweep.spending import (
     price_pins,
     sum_spends,
 )
+from study.workspace.checkpoints import stamp_ledger
 from study.workspace.setup import PinnedImage, Watch, pinned_image, registration_of
 from study.workspace.snapshot import cells_of, closed_wave, manifest_of, run_identity_of
 from study.workspace.study import Study
@@ -121,10 +124,16 @@ def sweep_wave(
         progress = None
         if not all(finished):
             steps("starting workers and sandboxes", 0, 0)
-            progress = _run_owed(study, request, context, watch, steps)
-            if progress.done and progress.exhausted and request.close_missing:
-                # Once more before they are given up.
-                progress = _run_owed(study, request, context, watch, steps)
+            with BegunRecorder(study, manifest, now) as begun:
+
+                def watch_all(now_done: Progress) -> None:
+                    begun.watch(now_done)
+                    watch(now_done)
+
+                progress = _run_owed(study, request, context, watch_all, steps)
+                if progress.done and progress.exhausted and request.close_missing:
+                    # Once more before they are given up.
+                    progress = _run_owed(study, request, context, watch_all, steps)
             # An episode that no budget covers, or of a stopped model, is never closed as missing.
             if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
@@ -278,12 +287,14 @@ def close_wave(
         objects_root=inventory.objects_root,
         foreign=len(foreign),
         elsewhere=elsewhere,
+        heads=find_heads(store, begun_folder(manifest.run_recipient)),
     )
     entry, _ = study.ledger.append_unless(
         record,
         now(),
         lambda entry: entry.kind == "wave-closed" and entry.body["wave"] == manifest.wave,
     )
+    stamp_ledger(study)
     closed: WaveClosed = entry.record
     logger.info("wave %d: closed, %d missing", closed.wave, closed.missing)
     return closed

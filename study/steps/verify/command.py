@@ -16,7 +16,15 @@ from registry.files import write_whole
 from registry.ledger.chain import Entry
 from study.errors import StudyError
 from study.options import PATH, json_option, study_option
-from study.printing import Exit, print_json, print_line, print_note, progress_watch, stdout
+from study.printing import (
+    Exit,
+    print_json,
+    print_line,
+    print_note,
+    print_records,
+    progress_watch,
+    stdout,
+)
 from study.steps import pipeline
 from study.workspace.checkpoints import make_checkpoint
 from study.workspace.study import Study
@@ -49,8 +57,8 @@ _LONGEST = 60  # characters of a fact
     "authorities",
     metavar="FILE.pem",
     type=PATH,
-    show_default="time-stamps are not checked",
-    help="Root certificates of time-stamping authorities.",
+    show_default="those that this system trusts",
+    help="More root certificates of time-stamping authorities, and their revocation lists.",
 )
 @click.option(
     "--release",
@@ -69,8 +77,7 @@ _LONGEST = 60  # characters of a fact
     metavar="URL",
     default="",
     show_default="none",
-    help="If all holds, sign a checkpoint of the ledger and store it with a time-stamp (RFC 3161) "
-    "of the authority there. Needs the study's key.",
+    help="If all holds, store a time-stamp (RFC 3161) of the newest record by the authority there.",
 )
 @click.option(
     "--checkpoint-out",
@@ -96,8 +103,11 @@ def verify(
       dosimeter verify --regrade --json | jq '.problems[]'
       dosimeter verify --stamp https://tsa.example.org/tsr
     """
+    from registry.checkpoints.timestamp import check_url, stamp_record
     from study.steps.verify.verify import VerifyRequest
 
+    if stamp:
+        check_url(stamp)
     if asked["head"] and not re.fullmatch("sha256:[0-9a-f]{64}", asked["head"]):
         raise StudyError(f"--head {asked['head']}: write sha256: and 64 hexadecimal digits")
     request = VerifyRequest(**asked, processes=os.cpu_count() or 1)
@@ -108,10 +118,12 @@ def verify(
     print_verification(verification, as_json)
     if not verification.holds:
         sys.exit(Exit.BROKEN)
-    if stamp or checkpoint_out:
-        signed = make_checkpoint(study, stamp)
-        if checkpoint_out:
-            write_whole(checkpoint_out, signed.note, new=True)
+    if stamp:
+        stamp_record(study.store, study.ledger.entries()[-1], stamp)
+        print_note("stored a time-stamp of the ledger's newest record")
+    if checkpoint_out:
+        signed = make_checkpoint(study)
+        write_whole(checkpoint_out, signed.note, new=True)
         print_note(f"signed a checkpoint of the ledger's {signed.checkpoint.size} records")
 
 
@@ -135,6 +147,7 @@ def print_verification(verification: Verification, as_json: bool) -> None:
         return
     for name, count in verification.counts:
         print_line(f"{count:>8} {name}")
+    print_records([dataclasses.asdict(promise) for promise in verification.promises])
     print_line(f"the ledger is signed by {verification.signer or 'nobody'}")
     for place, problem in verification.problems:
         print_line(f"{place}: {problem}", "broken", "bold red")

@@ -14,16 +14,17 @@ from typing import Any
 from harness.agent.rules import rules_digest
 from publish.release import CHECKPOINT, CHECKSUMS, COMMITMENTS, OPENINGS
 from registry.canonical import digest_bytes
-from registry.checkpoints.timestamp import read_certificates
+from registry.checkpoints.checkpoint import CHECKPOINTS
+from registry.checkpoints.timestamp import Authorities
 from registry.draws.allocation import allocate
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.chain import Entry, inspect_chain
+from registry.ledger.chain import LEDGER, Entry, inspect_chain
 from registry.ledger.draw_records import SealedSet
 from registry.ledger.records import Provenance, Release, ReportIssued, RunManifest, WaveClosed
 from registry.provenance import lock_of_commit, read_provenance
 from registry.result_row import Arm
 from registry.sealing import commit
-from registry.verify.findings import Verification
+from registry.verify.findings import Promise, Verification, promise_of
 from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.steps.report.context import find_report
@@ -192,7 +193,7 @@ class VerifyRequest:
     release: Path | None = None  # a copy of the released files; None: the one in the study's folder
     regrade: bool = False  # make every grade again from its stored attempt; takes the study's key
     checkpoints: tuple[Path, ...] = ()  # kept elsewhere than with the release and reports
-    authorities: Path | None = None  # PEM file of root certificates of those who stamp times
+    authorities: Path | None = None  # PEM file of those who stamp times, beside the system's
     processes: int = 1  # that grades are made again by
 
 
@@ -226,25 +227,47 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
         progress=lambda done, of: watch("verifying", done, of),
         derive=derive,
         checkpoints=given,
-        authorities=read_certificates(pem, str(authorities)) if pem else (),
+        authorities=Authorities.known(pem, str(authorities)),
     )
     entries = _readable(inspect_chain(study.store)[0])
-    findings: list[Finding] = [
-        *check_release(study, entries, request.release),
-        *check_reports(study, entries),
-        *check_code(entries),
-    ]
-    counts: dict[str, int] = {}
     plan = [*_check_plan(study)]
+    counts: dict[str, int] = {}
+    grades = [("", "whether each grade follows from its attempt: --regrade was not given")]
     if request.regrade and found.holds and not plan:
-        findings += regrade_study(study, watch, request.processes, counts)
+        grades = [*regrade_study(study, watch, request.processes, counts)]
     elif request.regrade:
-        findings.append(("", "the grades: what they rest on does not hold"))
-    else:
-        findings.append(
-            ("", "whether each grade follows from its attempt: --regrade was not given")
+        grades = [("", "the grades: what they rest on does not hold")]
+    groups: dict[str, list[Finding]] = {
+        "what was published is what was recorded": [
+            *check_release(study, entries, request.release)
+        ],
+        "the reports are those recorded": [*check_reports(study, entries)],
+        "the code is what the records name": [*check_code(entries)],
+        "each grade follows from its attempt": grades,
+    }
+    promises = [*found.promises, *_record_promises(found, plan)]
+    promises += [
+        promise_of(
+            promise,
+            "as far as there are any",
+            [words for place, words in findings if not place],
+            [f"{place}: {words}" for place, words in findings if place],
         )
-    return _with(found, [*plan, *findings], counts)
+        for promise, findings in groups.items()
+    ]
+    findings = [*plan, *(finding for group in groups.values() for finding in group)]
+    return _with(replace(found, promises=tuple(promises)), findings, counts)
+
+
+def _record_promises(found: Verification, plan: Sequence[Finding]) -> Iterator[Promise]:
+    """Yield the promises that rest on the store alone."""
+    problems = [f"{place}: {words}" for place, words in (*plan, *found.problems)]
+    ledger = [text for text in problems if text.startswith((LEDGER, CHECKPOINTS, "ledger record"))]
+    rewritten = [words for words in found.unchecked if "rewritten" in words]
+    yield promise_of("the records are as they were made", "stamped", rewritten, ledger)
+    others = [text for text in problems if text not in ledger]
+    unopened = [words for words in found.unchecked if words.startswith("what is sealed")]
+    yield promise_of("each stored object is as recorded", "each was opened", unopened, others)
 
 
 def _check_plan(study: Study) -> Iterator[Finding]:

@@ -20,7 +20,9 @@ from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, attempt_key
 from harness.sweep.run_cell import close_cell, keep_killed, run_cell
 from harness.sweep.workbench import RunContext, Workbench, check_host
+from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.begun import find_heads, read_list
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
@@ -101,8 +103,13 @@ def test_a_cell_that_was_given_up_for_killed_workers_is_missing(sandboxes: Local
     journal = ReplyStore(store, charge, keys).attempt(1)
     for turn in range(2):
         journal.save(turn, Reply(Message(Role.ASSISTANT, "So."), Usage(), "1"))
+    begun = context.begun_list(store, "000001-1")
     for _ in range(2):
-        keep_killed(CELL, store, context, noon)
+        keep_killed(CELL, store, context, begun, noon)
+    (head,) = find_heads(store, begun.folder)
+    (first,), (last,) = (steps for _, steps in read_list(store, begun.folder, head))
+    sealed = store.get(attempt_key(EPISODE, 1))
+    assert (first.digest, last.digest) == ("", digest_bytes(sealed).removeprefix("sha256:"))
     assert sorted(store.list("attempts/")) == [attempt_key(EPISODE, 1)]
     failed: Episode = EPISODE_CODEC.read(store, attempt_key(EPISODE, 1), keys)
     assert (failed.error_class, failed.replies) == ("worker:killed", 2)

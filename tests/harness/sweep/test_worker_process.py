@@ -152,7 +152,7 @@ def pull_all(
 ) -> tuple[str, int]:
     """As a coordinator answers: cells while there are any, then that it is over."""
     left, reported = list(cells), 0
-    with open_worker_process(context_of(served.url, folder), NAME) as link:
+    with open_worker_process(context_of(served.url, folder), "000000-2") as link:
         while True:
             kind, *told = link.recv()
             if kind == "lease":
@@ -323,7 +323,7 @@ def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
         cells = cells_of(served.url, AT_ONCE + 1)
         first = pool.submit(pull_all, served, small_disk / "store", cells, pauses)
         wait_until(lambda: len(served.requests) == AT_ONCE)
-        FolderStore(small_disk / "store").put("begun", b"")
+        FolderStore(small_disk / "store").put("full", b"")
         remount(small_disk, "ro")
         away.set()
         wait_until(lambda: any(pauses))

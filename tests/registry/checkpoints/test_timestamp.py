@@ -10,22 +10,20 @@ from pathlib import Path
 import pytest
 
 from registry.checkpoints.check import check_checkpoints
-from registry.checkpoints.checkpoint import TOKEN, put_beside
 from registry.checkpoints.timestamp import (
+    Authorities,
     check_token,
     check_url,
-    read_certificates,
     request_token,
+    stamp_record,
     stamped_at,
 )
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import Ledger, inspect_chain
 from registry.stores.base import MemoryStore, Store
 from tests.ledgers import SIGNER
-from tests.registry.checkpoints.watched import begin, grow, publish
+from tests.registry.checkpoints.watched import begin, grow
 from tests.tsa import Authority, make_authority, serve
-
-Authorities = tuple[Authority, Authority]
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 
@@ -33,7 +31,7 @@ DATA = b"a checkpoint"
 
 
 @pytest.fixture(scope="module")
-def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authorities]:
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Authority, Authority]]:
     """Two authorities, of which the first is served."""
     folder = tmp_path_factory.mktemp("tsa")
     with serve(make_authority(folder / "first")) as first:
@@ -41,21 +39,23 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authoritie
 
 
 @pytest.fixture
-def authority(authorities: Authorities) -> Iterator[Authority]:
+def authority(authorities: tuple[Authority, Authority]) -> Iterator[Authority]:
     yield authorities[0]
     authorities[0].answer, authorities[0].status = None, 200
 
 
 def test_a_time_stamp_is_checked_here_and_by_openssl(
-    authorities: Authorities, tmp_path: Path
+    authorities: tuple[Authority, Authority], tmp_path: Path
 ) -> None:
     first, second = authorities
     response = request_token(DATA, first.url)
-    roots = [read_certificates(one.root.read_bytes(), "ca.pem") for one in authorities]
+    roots = [_roots(one) for one in authorities]
     time = check_token(response, DATA, roots[0], "token")
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", time)
     assert stamped_at(response, DATA, "token") == time
-    with pytest.raises(BrokenPromise, match="token: not signed by that authority"):
+    with pytest.raises(
+        BrokenPromise, match="token: not signed by an authority known here: give its root"
+    ):
         check_token(response, DATA, roots[1], "token")
     with pytest.raises(BrokenPromise, match="a time-stamp of other bytes"):
         check_token(response, DATA + b"!", roots[0], "token")
@@ -68,7 +68,7 @@ def test_a_time_stamp_is_checked_here_and_by_openssl(
 def test_every_altered_byte_of_a_stamp_is_noticed(authority: Authority) -> None:
     """A response that still reads as of these bytes is not by the authority, or is the same."""
     response = request_token(DATA, authority.url)
-    roots = read_certificates(authority.root.read_bytes(), "ca.pem")
+    roots = _roots(authority)
     time, accepted = check_token(response, DATA, roots, "token"), 0
     for place in range(0, len(response), 7):
         altered = bytearray(response)
@@ -106,40 +106,50 @@ def test_other_urls_are_refused_without_their_secret(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_the_stamps_in_a_store_are_counted(store: Store, authorities: Authorities) -> None:
+def test_the_stamps_in_a_store_are_counted(
+    store: Store, authorities: tuple[Authority, Authority]
+) -> None:
     first, second = authorities
-    put_beside(store, 3, TOKEN, request_token(publish(begin(store, 3)).note, first.url))
+    begin(store, 3)
     entries = inspect_chain(store)[0]
-    assert any("no authority's certificate was given" in text for text in _unchecked(store))
-    roots = read_certificates(first.root.read_bytes(), "ca.pem")
-    found = check_checkpoints(store, entries, {}, roots)
-    assert found.counts["time-stamps"] == 1
-    assert found.counts["records under time-stamped checkpoints"] == 3
+    stamp_record(store, entries[2], first.url)
+    stamp_record(store, entries[2], first.url)
+    found = check_checkpoints(store, entries, {}, _roots(first))
+    assert found.counts["time-stamps"] == 2
+    assert found.counts["records under time-stamps"] == 3
+    assert len({stamp.serial for stamp in found.stamps}) == 2, "each number is given once"
+    assert {stamp.authority for stamp in found.stamps} == {"CN=Root"}
     assert found.unchecked == []
-    wrong = read_certificates(second.root.read_bytes(), "ca.pem")
-    findings = check_checkpoints(store, entries, {}, wrong)
-    assert "time-stamps" not in findings.counts
-    assert any("not signed by that authority" in text for text in findings.unchecked)
-    assert any("records 0 to 2 were rewritten" in text for text in findings.unchecked)
+    for known in (_roots(second), None):
+        findings = check_checkpoints(store, entries, {}, known)
+        assert findings.stamps == ()
+        assert any("records 0 to 2 were rewritten" in text for text in findings.unchecked)
     grow(Ledger(store, lambda: SIGNER), 4)
-    (left,) = check_checkpoints(store, inspect_chain(store)[0], {}, roots).unchecked
+    (left,) = check_checkpoints(store, inspect_chain(store)[0], {}, _roots(first)).unchecked
     assert left.startswith("whether record 3 was rewritten by the study's own key")
 
 
-def test_a_stamp_of_something_else_counts_for_nothing(authority: Authority) -> None:
-    store = MemoryStore()
-    publish(begin(store, 3))
-    put_beside(store, 3, TOKEN, request_token(DATA, authority.url))
-    put_beside(store, 3, TOKEN, b"junk")
-    texts = _unchecked(store)
-    assert sum("a time-stamp of other bytes" in text for text in texts) == 1
-    assert sum("not an RFC 3161 response" in text for text in texts) == 1
+def test_a_stamp_of_something_else_counts_for_nothing(
+    authorities: tuple[Authority, Authority],
+) -> None:
+    store, other = MemoryStore(), MemoryStore()
+    begin(store, 3)
+    stamp_record(other, begin(other, 4).entries()[3], authorities[0].url)
+    (key,) = other.list("stamps/")
+    store.put(key, other.get(key))  # of a record that is not there
+    store.put(key.replace("00000003", "00000001"), other.get(key))  # of another record
+    store.put(key.replace("00000003", "00000002"), b"junk")
+    found = check_checkpoints(store, inspect_chain(store)[0], {}, _roots(authorities[0]))
+    assert found.stamps == ()
+    texts = "\n".join(found.unchecked)
+    for problem in ("of no record of this", "of other bytes", "not an RFC 3161 response"):
+        assert texts.count(problem) == 1, problem
 
 
-def _unchecked(store: Store) -> list[str]:
-    return check_checkpoints(store, inspect_chain(store)[0]).unchecked
+def _roots(authority: Authority, *more: bytes) -> Authorities:
+    return Authorities.known(b"".join((authority.root.read_bytes(), *more)), "ca.pem")
 
 
 def test_a_file_that_is_no_certificate_is_refused() -> None:
     with pytest.raises(RegistryError, match=r"ca.pem: not a certificate in PEM form"):
-        read_certificates(b"hello", "ca.pem")
+        Authorities.known(b"hello", "ca.pem")

@@ -1,0 +1,190 @@
+"""What a study promises, and how far a stranger can see that it holds.
+
+An owner who can choose before anything is recorded needs no tampering: the arms after trying many
+allotments, the plan after seeing data, attempts from several copies of a run. Time-stamps that
+others sign at the moment show that nothing was chosen later than that."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from registry.checkpoints.timestamp import Stamp, first_stamp
+from registry.draws.beacon import round_time
+from registry.errors import BrokenPromise, MissingKey
+from registry.ledger.begun import Step, begun_folder, read_list
+from registry.ledger.inventory import read_inventory
+from registry.ledger.records import WaveClosed
+from registry.verify.findings import Findings, Promise, Standing, promise_of
+
+_LATE_SECONDS = 1200.0  # from the beginning of an attempt to the stamp of its list
+_MOST_REPEATED = 0.05  # of a wave's attempts: more than failing machines explain
+_ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/([0-9a-f]{64})-([0-9]{4})\.age")
+CHOSEN = {
+    "arms": "the arms could have been chosen by the owner",
+    "plan": "the plan may be younger than the data",
+    "attempts": "attempts could have been chosen",
+}
+
+
+def selection_promises(findings: Findings, stamps: Sequence[Stamp]) -> tuple[Promise, ...]:
+    """Return the promises that an owner could break by choosing, with no key. Adds to the findings
+    what does not hold of the lists of begun attempts. Raises StoreError."""
+    return (
+        _allotted(findings, stamps),
+        _planned(findings, stamps),
+        _attempted(findings, stamps),
+        Promise(
+            "this is the owner's only study",
+            Standing.UNSHOWN,
+            "an owner can run a second study and publish one: ask where this one was announced",
+        ),
+    )
+
+
+def _allotted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
+    promise = "the arms were allotted by chance"
+    announced = findings.of("announcement")
+    holds, unshown = "", [f"{CHOSEN['arms']}: no draw is announced"]
+    if announced:
+        entry, record = announced[-1]
+        stamp = first_stamp(stamps, entry.sequence)
+        if record.beacon is None:
+            unshown = [f"{CHOSEN['arms']}: a secret of theirs allotted them, not a public beacon"]
+        elif stamp is None or _time(stamp.time) >= round_time(record.beacon):
+            unshown = [f"{CHOSEN['arms']}: no time-stamp of the announcement before the beacon's"]
+            unshown[0] += f" round {record.beacon.round}"
+        else:
+            due = round_time(record.beacon)
+            holds, unshown = f"announced before {stamp.time}, drand round of {due:%F %T} UTC", []
+        if len(announced) > 1:
+            unshown.append(f"drawn {len(announced)} times, for the reasons in the ledger")
+    return promise_of(promise, holds, unshown, _problems(findings, "announcement", "sealed-set"))
+
+
+def _planned(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
+    promise = "the plan came before the data"
+    plans, waves = findings.of("preregistration"), findings.of("run-manifest")
+    holds, unshown = "", [f"{CHOSEN['plan']}: no plan is registered"]
+    if plans:
+        begun = waves[0][0].sequence if waves else None
+        stamp = first_stamp(stamps, plans[0][0].sequence, begun)
+        later = stamp if begun is None else first_stamp(stamps, begun)
+        if stamp is None or later is None or later.time < stamp.time:
+            unshown = [f"{CHOSEN['plan']}: no time-stamps of the plan and then of the first wave"]
+        else:
+            holds, unshown = f"registered before {stamp.time}", []
+    return promise_of(promise, holds, unshown, _problems(findings, "preregistration"))
+
+
+def _attempted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
+    promise = "no attempt was thrown away"
+    unshown, problems, counts = list[str](), list[str](), Counter[str]()
+    closed = findings.of("wave-closed")
+    if not closed:
+        unshown.append("no wave is closed yet")
+    for entry, record in closed:
+        name = f"wave {record.wave}"
+        if record.elsewhere:
+            unshown.append(f"{CHOSEN['attempts']}: {name} was run elsewhere")
+        elif not record.heads:
+            unshown.append(f"{CHOSEN['attempts']}: {name} has no list of those begun")
+        else:
+            try:
+                found = _Attempts.read(findings, record, stamps)
+            except (BrokenPromise, MissingKey, KeyError) as error:
+                problems.append(f"{name}: {error}")
+                findings.add(entry.place, str(error))
+                continue
+            counts.update(attempts=len(found.stored), again=found.again)
+            problems += [f"{name}: {text}" for text in found.problems()]
+            unshown += [f"{CHOSEN['attempts']}: {name}: {text}" for text in found.doubts()]
+    holds = f"{counts['attempts']} were begun in time-stamped lists"
+    again = f"{counts['again']} were begun more than once, or given up"
+    for problem in problems:
+        findings.add("begun/", problem)
+    return promise_of(promise, f"{holds}; {again}", unshown, problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempts:
+    """The attempts of a closed wave, and what its lists say of them."""
+
+    stored: dict[tuple[str, int], str]  # digests of 64 digits, by episode and number
+    begun: Counter[tuple[str, int]]
+    ended: dict[tuple[str, int], list[str]]  # digests
+    late: float  # seconds from a beginning to its stamp, the most; infinite without one
+
+    @classmethod
+    def read(cls, findings: Findings, closed: WaveClosed, stamps: Sequence[Stamp]) -> _Attempts:
+        """Read the lists of a wave, and compare them with what was recorded of them before it was
+        closed. Raises BrokenPromise, MissingKey, StoreError."""
+        folder = begun_folder(findings.manifests[closed.manifest].run_recipient)
+        marks = [
+            (first_stamp(stamps, at.sequence), {head.worker: head for head in record.heads})
+            for at, record in findings.records
+            if at.kind in ("attempts-begun", "wave-closed") and record.wave == closed.wave
+        ]
+        begun, ended = Counter[tuple[str, int]](), defaultdict[Any, list[str]](list)
+        late = 0.0
+        for head in closed.heads:
+            known = [(stamp, heads[head.worker]) for stamp, heads in marks if head.worker in heads]
+            pages = [*read_list(findings.store, folder, head)]
+            for _, then in known:
+                if then.pages > len(pages) or pages[then.pages - 1][0] != then.digest:
+                    raise BrokenPromise(f"{folder}{head.worker}: not the list recorded before")
+            for number, (_, steps) in enumerate(pages):
+                stamp = next(stamp for stamp, then in known if then.pages > number)
+                for step in steps:
+                    place = step.episode, step.attempt
+                    if step.digest:
+                        ended[place].append(step.digest)
+                    else:
+                        begun[place] += 1
+                        late = max(late, _seconds(step, stamp))
+        objects = read_inventory(findings.store, closed.objects_root)
+        attempts = ((_ATTEMPT.fullmatch(key), digest) for key, digest in objects)
+        stored = {(a[1], int(a[2])): digest[-64:] for a, digest in attempts if a}
+        return cls(stored, begun, ended, late)
+
+    @property
+    def again(self) -> int:
+        """The beginnings that ended in no stored attempt."""
+        return self.begun.total() - len(self.stored)
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with the stored attempts."""
+        if extra := sum(place not in self.begun for place in self.stored):
+            yield f"{extra} stored attempts were never begun by a list"
+        if other := sum(digest not in self.ended[place] for place, digest in self.stored.items()):
+            yield f"{other} stored attempts are not those that ended by a list"
+
+    def doubts(self) -> Iterator[str]:
+        """Yield why attempts could have been chosen all the same."""
+        if math.isinf(self.late):
+            yield "its lists have no time-stamp"
+        elif self.late > _LATE_SECONDS:
+            yield f"an attempt was stamped {self.late / 60:.0f} minutes after it was begun"
+        if self.again > _MOST_REPEATED * len(self.stored):
+            yield f"{self.again} were begun and not kept, of {self.begun.total()}"
+
+
+def _seconds(step: Step, stamp: Stamp | None) -> float:
+    """The seconds from a beginning to its stamp."""
+    if stamp is None:
+        return math.inf
+    return (_time(stamp.time) - _time(step.time)).total_seconds()
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _problems(findings: Findings, *kinds: str) -> list[str]:
+    places = {entry.place for entry, _ in findings.records if entry.kind in kinds}
+    return [f"{place}: {problem}" for place, problem in findings.problems if place in places]
