@@ -122,6 +122,7 @@ class Report:
     published: TextOrNull = ""  # day of the first release of the public arm
     ledger_head: TextOrNull = ""  # digest of the newest record when this look was first reported
     checkpoint: LedgerCheckpoint | None = None  # of the ledger up to that record
+    selection: TextOrNull = ""  # what an owner could have chosen, in words
     facts: tuple[ModelFact, ...] = ()
     remarks: tuple[str, ...] = ()  # on doubtful verdicts; they follow from the rest
     changes: Changes | None = None  # since the report before

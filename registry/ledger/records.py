@@ -407,6 +407,7 @@ class ReportIssued:
     # Waves that were begun and not closed, each with the number of its episodes stored by then.
     unclosed: tuple[tuple[int, int], ...] = ()
     files: tuple[tuple[str, str], ...] = ()  # name and digest of each file of the report
+    selection: str = ""  # what an owner could have chosen, by what others could check then
 
 
 @dataclass(frozen=True, slots=True)

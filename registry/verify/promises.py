@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from registry.checkpoints.timestamp import Stamp, first_stamp
+from registry.checkpoints.timestamp import Authorities, Stamp, first_stamp, read_stamps
 from registry.draws.beacon import round_time
 from registry.errors import BrokenPromise, MissingKey
 from registry.ledger.begun import Step, begun_folder, read_list
+from registry.ledger.chain import Entry
 from registry.ledger.inventory import read_inventory
 from registry.ledger.records import WaveClosed
+from registry.stores.base import Store
 from registry.verify.findings import Findings, Promise, Standing, promise_of
 
 _LATE_SECONDS = 1200.0  # from the beginning of an attempt to the stamp of its list
@@ -45,6 +47,20 @@ def selection_promises(findings: Findings, stamps: Sequence[Stamp]) -> tuple[Pro
             "an owner can run a second study and publish one: ask where this one was announced",
         ),
     )
+
+
+def selection_words(store: Store, entries: Sequence[Entry]) -> str:
+    """Return a sentence on what an owner could have chosen, by a ledger that holds, its time-stamps
+    and the lists of begun attempts. Raises StoreError, BrokenPromise for a record of another
+    form."""
+    findings = Findings(store, None, entries, [(entry, entry.record) for entry in entries])
+    stamps = read_stamps(store, entries, Authorities.known(), lambda doubt: None)
+    promises = selection_promises(findings, stamps)[:3]
+    doubts = [p.reason.partition(":")[0] for p in promises if p.standing is Standing.UNSHOWN]
+    doubts += [f"{p.promise}: {p.reason}" for p in promises if p.standing is Standing.BROKEN]
+    if doubts:
+        return f"By what others can check, {'; '.join(doubts)}."
+    return f"Time-stamps show others that {', that '.join(p.promise for p in promises)}."
 
 
 def _allotted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:

@@ -23,6 +23,7 @@ from registry.ledger.chain import Entry
 from registry.ledger.records import Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
 from registry.result_row import ResultRow, columns_of
+from registry.verify.promises import selection_words
 from study.errors import StudyError
 from study.steps.report.context import (
     REPORTS,
@@ -95,6 +96,7 @@ def report_study(
         calibrations=look.results,
         unclosed=look.unclosed,
         files=tuple(sorted(digests.items())),
+        selection=report.selection,
     )
 
     def is_same(entry: Entry) -> bool:
@@ -176,6 +178,7 @@ def build_look(
         ),
         facts=facts_of(study.protocol),
         ledger_head=entries[-1].digest,
+        selection=issue.record.selection if issue else selection_words(study.store, entries),
         checkpoint=describe_checkpoint(checkpoint),
         description=study.protocol.description,
     )
