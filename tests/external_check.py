@@ -17,7 +17,7 @@ RECORD = re.compile(
     rb'(,"signature":"[0-9a-f]{128}"),"signer":"[0-9a-f]{64}","time":"[\d-]{10}T[\d:]{8}Z"\}'
 )
 OPERATOR = {"run-manifest", "exported", "wave-closed", "graded", "regraded", "judge-checked"}
-OPERATOR |= {"probed"}
+OPERATOR |= {"probed", "attempts-begun"}
 QUICKNET = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
 DRAWN = ("strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients", "entropy")
 PARTIES = ("study", "operator_recipient", "operator_signer")
@@ -146,11 +146,14 @@ def check_body(record, state, store):
     elif kind == "run-manifest":
         yield body["plan"] == state.get("plan"), "a wave without its plan before it"
         state[record["content"]] = body["wave"]
+        state["folder"] = hashlib.sha256(body["run_recipient"].encode()).hexdigest()
     elif kind == "wave-closed":
         yield state.get(body["manifest"]) == body["wave"], "a wave that was never begun"
         yield body["wave"] not in state, "a wave that was closed already"
         state[body["wave"]] = True
-        yield from check_objects(body["objects_root"], store)
+        attempts = yield from check_objects(body["objects_root"], store)
+        if "heads" in body:  # else they could have been chosen
+            yield from check_lists(body["heads"], attempts, store / "begun" / state["folder"])
     elif kind == "release":
         same = state.setdefault(f"tranches {body.get('tranches', [0])}", body["content"])
         yield same == body["content"], "a second release, of other content"
@@ -168,6 +171,23 @@ def check_objects(root, store):
     yield merkle(leaves).hex() == root, "its list of objects was altered"
     for digest, key in lines:
         yield sha256((store / key).read_bytes()) == f"sha256:{digest}", f"{key} was altered"
+    return {key[12:-4]: digest for digest, key in lines if key.startswith("attempts/")}
+
+
+def check_lists(heads, attempts, folder):
+    begun, ended = set(), set()
+    for head in heads:
+        before = "0" * 64
+        for number in range(head["pages"]):
+            data = (folder / head["worker"] / f"{number:06d}.txt").read_bytes()
+            first, *lines = (line.split(" ") for line in data.decode().splitlines())
+            yield first == ["before", before], "a list of begun attempts was altered"
+            before = sha256(data)[7:]
+            begun |= {f"{s[1]}-{int(s[2]):04d}" for s in lines if s[0] == "begin"}
+            ended |= {(f"{s[1]}-{int(s[2]):04d}", s[4]) for s in lines if s[0] == "end"}
+        yield before == head["digest"], "a list of begun attempts was cut or replaced"
+    yield attempts.keys() <= begun, "attempts that were never begun by a list"
+    yield attempts.items() <= ended, "attempts that are not those that ended by a list"
 
 
 def check_seeds(leaves, seeds, drawn, tranches, arms=("public", "private")):

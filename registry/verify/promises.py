@@ -100,31 +100,33 @@ def _planned(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
 
 def _attempted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
     promise = "no attempt was thrown away"
-    unshown, problems, counts = list[str](), list[str](), Counter[str]()
+    doubts, problems, counts = defaultdict[str, list[int]](list), list[str](), Counter[str]()
     closed = findings.of("wave-closed")
-    if not closed:
-        unshown.append("no wave is closed yet")
-    for entry, record in closed:
-        name = f"wave {record.wave}"
+    for _, record in closed:
+        wave = record.wave
         if record.elsewhere:
-            unshown.append(f"{CHOSEN['attempts']}: {name} was run elsewhere")
+            doubts["run elsewhere"].append(wave)
         elif not record.heads:
-            unshown.append(f"{CHOSEN['attempts']}: {name} has no list of those begun")
+            doubts["no list of those begun"].append(wave)
         else:
             try:
                 found = _Attempts.read(findings, record, stamps)
             except (BrokenPromise, MissingKey, KeyError) as error:
-                problems.append(f"{name}: {error}")
-                findings.add(entry.place, str(error))
+                problems.append(f"wave {wave}: {error}")
                 continue
             counts.update(attempts=len(found.stored), again=found.again)
-            problems += [f"{name}: {text}" for text in found.problems()]
-            unshown += [f"{CHOSEN['attempts']}: {name}: {text}" for text in found.doubts()]
-    holds = f"{counts['attempts']} were begun in time-stamped lists"
-    again = f"{counts['again']} were begun more than once, or given up"
+            problems += [f"wave {wave}: {text}" for text in found.problems()]
+            for text in found.doubts():
+                doubts[text].append(wave)
     for problem in problems:
         findings.add("begun/", problem)
-    return promise_of(promise, f"{holds}; {again}", unshown, problems)
+    unshown = [f"{text} (wave {', '.join(map(str, waves))})" for text, waves in doubts.items()]
+    if not closed:
+        unshown.append("no wave is closed yet")
+    holds = f"{counts['attempts']} were begun in time-stamped lists"
+    again = f"{counts['again']} were begun more than once, or given up"
+    words = [f"{CHOSEN['attempts']}: {', '.join(unshown)}"] if unshown else []
+    return promise_of(promise, f"{holds}; {again}", words, problems)
 
 
 @dataclass(frozen=True, slots=True)

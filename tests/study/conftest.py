@@ -9,6 +9,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def run_wave(
     cells = cells_of(study, manifest)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
+    bench = replace(bench, begun=context.begun_list(bench.store, "000001-1"))
     bench.purchases.renew(math.inf)  # no coordinator is here to renew it, however slow a host is
     with ThreadPoolExecutor(parallel) as pool:
         assert all(pool.map(lambda cell: run_cell(cell, bench, now).finished, cells))

@@ -1,14 +1,11 @@
 """Tamperings with a finished study, by a stranger who can write to the store and by an owner who
 has the key: each is named, by anyone who has a checkpoint that was kept elsewhere, or is stated as
 not promised.
-
-``python -m tests.study.test_tamperings`` writes the table of docs/threat-model.md anew.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,9 +32,6 @@ from study.workspace.checkpoints import make_checkpoint
 from study.workspace.study import CHECKOUT, Study
 from tests.study.conftest import SMALL, make_study, run_wave
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs/threat-model.md"
-TABLE = re.compile(r"(?<=\n)\| attack \|.*\n(\|.*\n)+")
 STRANGER = Signer(b"\x07" * 32)
 NOW = "2099-01-01T00:00:00Z"
 FOREIGN = "which is not the study's key"
@@ -519,52 +513,3 @@ def test_the_study_that_is_tampered_with_holds(world: World) -> None:
     found = world.verify("regrade", world.head, noted=True)
     assert found.holds, found.problems
     assert dict(found.counts)["checkpoints"] == 3, "of the release, the report and the end"
-
-
-def _words(expected: Expected) -> str:
-    match expected:
-        case Seen(words, by_key):
-            return f"“{words}”{' (with the key)' if by_key else ''}"
-        case Kept(of):
-            return f"needs a noted head or checkpoint{', ' if of else ''}{of}"
-        case NotPromised(reason):
-            return f"not promised: {reason}"
-
-
-def _named(stranger: Expected, owner: Expected) -> str:
-    """Whose attack is named by anyone who has a noted head, or a checkpoint."""
-    match _is_named(stranger), _is_named(owner):
-        case True, True:
-            return "yes"
-        case False, False:
-            return "no"
-        case by_stranger, _:
-            return "without a key only" if by_stranger else "by the owner only"
-
-
-def _is_named(expected: Expected) -> bool:
-    return isinstance(expected, Kept) or (isinstance(expected, Seen) and not expected.by_key)
-
-
-def table() -> str:
-    """The rows as Markdown."""
-    lines = [
-        "| attack | without a key | by the owner, who signs all anew | with a noted head "
-        "| with a kept checkpoint |",
-        "|---|---|---|---|---|",
-    ]
-    for name, _, one, two in ROWS:
-        cells = name, _words(one), _words(two), _named(one, two), _named(one, two)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def test_the_page_has_the_table() -> None:
-    (found,) = TABLE.finditer(PAGE.read_text(encoding="utf-8"))
-    assert found[0] == table(), "run python -m tests.study.test_tamperings"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(
-        TABLE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8"
-    )
