@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from registry.checkpoints.check import check_checkpoints
 from registry.checkpoints.timestamp import (
@@ -144,6 +150,66 @@ def test_a_stamp_of_something_else_counts_for_nothing(
     texts = "\n".join(found.unchecked)
     for problem in ("of no record of this", "of other bytes", "not an RFC 3161 response"):
         assert texts.count(problem) == 1, problem
+
+
+def _revocations(authority: Authority, reason: x509.ReasonFlags | None, days: int) -> bytes:
+    """A list of the authority's that revokes its certificate, so many days from now."""
+    root = x509.load_pem_x509_certificate(authority.root.read_bytes())
+    leaf = x509.load_pem_x509_certificate((authority.folder / "tsa.pem").read_bytes())
+    key: Any = load_pem_private_key((authority.folder / "ca.key").read_bytes(), None)
+    now = datetime.now(UTC)
+    since = now + timedelta(days=days)
+    entry = x509.RevokedCertificateBuilder(leaf.serial_number, since)
+    if reason is not None:
+        entry = entry.add_extension(x509.CRLReason(reason), critical=False)
+    made = x509.CertificateRevocationListBuilder(
+        root.subject, now, now + timedelta(days=9), revoked_certificates=[entry.build()]
+    )
+    return made.sign(key, SHA256()).public_bytes(Encoding.PEM)
+
+
+def test_what_a_revoked_certificate_stamped_before_counts_unless_its_key_was_stolen(
+    authority: Authority,
+) -> None:
+    flags = x509.ReasonFlags
+    response = request_token(DATA, authority.url)
+    for reason, days, holds in (
+        (flags.superseded, 1, True),
+        (flags.superseded, -1, False),
+        (flags.key_compromise, 1, False),
+        (None, 1, False),
+    ):
+        known = _roots(authority, _revocations(authority, reason, days))
+        if holds:
+            check_token(response, DATA, known, "token")
+            continue
+        with pytest.raises(BrokenPromise, match="certificate was revoked on"):
+            check_token(response, DATA, known, "token")
+    forged = _revocations(authority, None, -1).replace(b"MI", b"MJ", 1)
+    with pytest.raises((RegistryError, BrokenPromise)):
+        check_token(response, DATA, _roots(authority, forged), "token")
+
+
+def test_a_certificate_that_has_expired_since_stamps_what_it_stamped(tmp_path: Path) -> None:
+    with serve(make_authority(tmp_path / "short")) as authority:
+        leaf = x509.load_pem_x509_certificate((authority.folder / "tsa.pem").read_bytes())
+        end = datetime.now(UTC) + timedelta(seconds=3)
+        short = x509.CertificateBuilder(
+            *(leaf.issuer, leaf.subject, leaf.public_key(), leaf.serial_number),  # type: ignore[arg-type]
+            not_valid_before=leaf.not_valid_before_utc,
+            not_valid_after=end,
+            extensions=[*leaf.extensions],
+        )
+        key: Any = load_pem_private_key((authority.folder / "ca.key").read_bytes(), None)
+        signed = short.sign(key, SHA256()).public_bytes(Encoding.PEM)
+        (authority.folder / "tsa.pem").write_bytes(signed)
+        early = request_token(DATA, authority.url)
+        while datetime.now(UTC) <= end + timedelta(seconds=1):
+            time.sleep(0.2)
+        late = request_token(DATA, authority.url)
+    check_token(early, DATA, _roots(authority), "token")
+    with pytest.raises(BrokenPromise, match="not signed by an authority known here"):
+        check_token(late, DATA, _roots(authority), "token")
 
 
 def _roots(authority: Authority, *more: bytes) -> Authorities:
