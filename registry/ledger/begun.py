@@ -106,11 +106,11 @@ class BegunList:
 
 
 def find_heads(store: Store, folder: str) -> tuple[ListHead, ...]:
-    """Return how far each list of a run has come, by worker: up to the first page that is missing.
-    Raises StoreError."""
+    """Return how far each list of a run has come, by worker. A page before may be missing: it lies
+    in the outbox of a machine. Raises StoreError."""
     pages: dict[str, int] = {}
     for key in store.list(folder):
-        if (found := _PAGE.fullmatch(key)) and int(found[2]) == pages.get(found[1], 0):
+        if found := _PAGE.fullmatch(key):
             pages[found[1]] = int(found[2]) + 1
     keys = [_page_key(folder, worker, number - 1) for worker, number in pages.items()]
     digests = (hashlib.sha256(page).hexdigest() for page in parallel_map(store, store.get, keys))

@@ -111,7 +111,10 @@ def _attempted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
         else:
             try:
                 found = _Attempts.read(findings, record, stamps)
-            except (BrokenPromise, MissingKey, KeyError) as error:
+            except MissingKey:  # it may lie in the outbox of a machine that was lost
+                doubts["a page of its lists is missing"].append(wave)
+                continue
+            except (BrokenPromise, KeyError) as error:
                 problems.append(f"wave {wave}: {error}")
                 continue
             counts.update(attempts=len(found.stored), again=found.again)

@@ -16,7 +16,7 @@ from registry.ledger.begun import BegunList, begun_folder, find_heads, read_list
 from registry.ledger.chain import Entry
 from registry.ledger.inventory import write_inventory
 from registry.ledger.records import AttemptsBegun, ListHead, RunManifest, WaveClosed
-from registry.stores.base import MemoryStore
+from registry.stores.base import MemoryStore, Store
 from registry.verify.findings import Findings, Standing
 from registry.verify.promises import selection_promises
 from tests.cases import cases
@@ -36,7 +36,7 @@ def key(episode: str, attempt: int = 1) -> str:
 class Wave:
     """A store with the attempts of a wave, and the ledger's records of it."""
 
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: Store = field(default_factory=MemoryStore)
     records: list[Any] = field(default_factory=list)
 
     def keep(self, *episodes: str, worker: str = "000001-1", text: bytes = b"") -> None:
@@ -74,7 +74,7 @@ class Wave:
         return promise.standing, promise.reason
 
 
-def of(records: list[Any], store: MemoryStore) -> Findings:
+def of(records: list[Any], store: Store) -> Findings:
     kinds = {AttemptsBegun: "attempts-begun", WaveClosed: "wave-closed"}
     entries = [
         Entry(number, digest_bytes(b""), kinds[type(record)], {}, BEGUN, "")
@@ -128,8 +128,8 @@ def test_attempts_that_were_begun_in_stamped_lists_hold() -> None:
 
 
 @pytest.mark.parametrize("name", CASES["attacks"])
-def test_attempts_that_were_chosen_are_named(name: str) -> None:
-    wave, (standing, words) = Wave(), CASES["attacks"][name]
+def test_attempts_that_were_chosen_are_named(name: str, store: Store) -> None:
+    wave, (standing, words) = Wave(store), CASES["attacks"][name]
     pages = f"{FOLDER}000001-1/"
     wave.keep(*NAMES)
     if name == "an attempt bought before its begin":
