@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ from registry.stores.base import Store
 from registry.stores.parallel import parallel_map
 
 BEGUN = "begun/"
+_GATHER_SECONDS = 0.01  # in which other threads may add to a page
 _PAGE = re.compile(rf"{BEGUN}[0-9a-f]{{64}}/([0-9]{{6}}-[0-9]+)/([0-9]{{6}})\.txt")
 _LINE = re.compile(
     r"(?:begin|end) ([0-9a-f]{64}) ([1-9][0-9]{0,3}) (\d{4}-\d\d-\d\dT[\d:]{8}Z)( [0-9a-f]{64})?"
@@ -90,6 +92,7 @@ class BegunList:
             if self._failure is not None:  # a later page would name one that is not there
                 raise self._failure
             if number > self._stored:
+                time.sleep(_GATHER_SECONDS)
                 with self._adding:
                     lines, self._waiting, self._stored = self._waiting, [], self._added
                 self._put_page(f"before {self._before}\n{''.join(lines)}".encode())
