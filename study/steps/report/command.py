@@ -109,6 +109,8 @@ def print_verdicts(body: Mapping[str, Any], path: Path | None, as_json: bool) ->
         first = "verdicts need a wave with models to test that is begun after the release: "
         steps = "`dosimeter publish`, then `dosimeter sweep` of such a wave (docs/waves.md)"
         print_line(first + steps, "note:", "yellow")
+    if selection := body.get("selection"):
+        print_line(selection, "note:", "yellow")
     for note in dict.fromkeys(row["note"] for row in body["models"] if row["note"]):
         about = (f"{r['model']} at wave {r['wave']}" for r in body["models"] if r["note"] == note)
         print_line(note, f"{', '.join(about)}:", "yellow")
