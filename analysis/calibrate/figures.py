@@ -8,7 +8,6 @@ from analysis.calibrate.calibration import WANTED, Calibration, detection
 from analysis.report.figures import style
 
 _LEFT, _RIGHT, _FOOT, _HEAD, _HIGH = 0.6, 0.15, 0.62, 0.34, 2.2  # inches, of a calibration
-_MODEL, _STUDY = style.CATEGORIES[:2]  # distinguished by marker and dash too
 
 
 @style.styled

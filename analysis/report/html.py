@@ -9,7 +9,7 @@ from dataclasses import replace
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.figures.intervals import plot_gaps, plot_strata
 from analysis.report.figures.levels import level_panels, plot_levels
-from analysis.report.figures.style import NARROW, WIDE, css_variables
+from analysis.report.figures.style import CSS, NARROW, WIDE
 from analysis.report.figures.timeline import make_timeline, plot_time
 from analysis.report.figures.tipping import plot_tipping
 from analysis.report.part import OPEN_ROWS
@@ -57,7 +57,7 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
         dated=make_timeline(report).dated,
         paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
         **summary_words(report),
-        variables=css_variables(),
+        variables=CSS,
         figures=figures,
     )
     page = with_margin(rendered.lstrip("\n"), report.plan.margin)

@@ -9,7 +9,7 @@ from analysis.report.figures import style
 from examples.calibration.doses import DoseResponse
 
 _LEFT, _RIGHT, _FOOT, _HEAD, _HIGH = 0.6, 0.15, 0.62, 0.34, 2.2  # inches
-_PRIVATE, _PUBLIC = style.CATEGORIES[:2]  # distinguished by marker too
+_PRIVATE, _PUBLIC = style.CATEGORIES  # distinguished by marker too
 
 
 @style.styled

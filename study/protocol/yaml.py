@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,41 +25,9 @@ from study.errors import KEY_NAMES, LIKE_KEY, StudyError, StudyFileError, withou
 MAX_BYTES = 1_000_000
 _LIMITS = YamlLimits("a protocol", MAX_BYTES)
 
-# Description of a valid value by the type of pydantic's error, whose context fills the braces.
-_RIGHT: Mapping[str, str] = {
-    "less_than": "a number below {lt}",
-    "less_than_equal": "a number up to {le}",
-    "greater_than": "a number above {gt}",
-    "greater_than_equal": "a number from {ge} on",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "string_type": "a text (in quotes, where it looks like a number)",
-    "string_too_short": "a text that is not empty",
-    "too_short": "at least {min_length} entry",
-    "tuple_type": "a list, such as [a, b],",
-    "list_type": "a list, such as [a, b],",
-    "dict_type": "a mapping, with `key: value` on each line,",
-    "model_type": "a mapping, with `key: value` on each line,",
-    "literal_error": "{expected}",
-    "date_type": "a day as YYYY-MM-DD",
-    "date_parsing": "a day as YYYY-MM-DD",
-    "date_from_datetime_parsing": "a day as YYYY-MM-DD",
-    "date_from_datetime_inexact": "a day as YYYY-MM-DD",
-    "int_parsing_size": "a whole number of fewer digits",
-}
-# Description of a valid text by the key, where a pattern decides.
-_FORMS: Mapping[str, str] = {
-    "api_key_env": "the name of an environment variable, in capitals, such as MY_API_KEY,",
-    "reasoning_field": "the name of a field, in lower-case letters and _,",
-    "address": "auto, HOST:PORT or ray://HOST:PORT, such as 10.0.0.5:6379,",
-    "region": "a region, such as eu-central-1,",
-    "project": "the id of a project of Google Cloud,",
-    "runtime": "the name of a container runtime, such as runc,",
-    "repository": "owner/name of a data set on the Hub",
-}
+_VALID: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_name("values.toml").read_text("utf-8")
+)
 # Parts of a place that pydantic adds: the member of a union, the key of a mapping.
 _ADDED = ("str", "int", "[key]")
 _LONGEST = 80  # characters of a value that are shown
@@ -131,9 +100,10 @@ def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]
         return fault_at(document, place, str(fault["ctx"]["error"]))
     value = fault.get("input")
     place = place[:-1] if place and place[-1] in _ADDED else place
-    right = _RIGHT.get(fault["type"], "a value of the type that docs/reference/study-yaml.md names")
+    right = "a value of the type that docs/reference/study-yaml.md names"
+    right = _VALID["types"].get(fault["type"], right)
     if fault["type"] == "string_pattern_mismatch":
-        right = _FORMS.get(str(place[-1]), right)
+        right = _VALID["keys"].get(str(place[-1]), right)
     right = right.format_map({key: _number(bound) for key, bound in fault.get("ctx", {}).items()})
     plain = isinstance(value, str | int | float) and place[-1:] != ("api_key_env",)
     prefix = f"{_short(value)}: " if plain else "nothing stands here: " if value is None else ""

@@ -14,42 +14,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ParamSpec
 
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Word
 
 _Given = ParamSpec("_Given")
 
-# The colours of a page and of its figures, by the names of CSS variables.
-_NAMES = (
-    *("paper", "wash", "ink", "muted", "rule"),
-    *("contaminated", "clean", "unsure", "withheld"),
-)
+# The colours of a page and of its figures, for the light, the dark and the printed page, and the
+# font of figures, as CSS variables.
+CSS = Path(__file__).with_name("colours.css").read_text("utf-8").rstrip()
+_LIGHT = dict(re.findall(r"--(\w+): ([^;]+);", CSS.partition("@media")[0]))
 
-
-def _palette(*colours: str) -> Mapping[str, str]:
-    return MappingProxyType(dict(zip(_NAMES, colours, strict=True)))
-
-
-LIGHT = _palette(
-    *("#fdfdfb", "#f4f4ef", "#1c1d20", "#5b5f66", "#dcdcd6"),
-    *("#b3470a", "#0b66a3", "#66686e", "#7a3f9d"),
-)
-DARK = _palette(
-    *("#16171a", "#1e2024", "#e6e5e1", "#a3a5aa", "#35373c"),
-    *("#f0924f", "#63b5ec", "#a9abb1", "#c79be6"),
-)
-PRINT = _palette(
-    *("#ffffff", "#ffffff", "#000000", "#444444", "#bbbbbb"),
-    *("#9a3a05", "#08507f", "#444444", "#5c2a7d"),
-)
-
-# Of categories without a meaning, such as tools: white text is legible on each.
-CATEGORIES = (
-    *("#0b66a3", "#b3470a", "#2a7d4f", "#8a4f9e", "#a8324a", "#5a6b1f", "#3f51a5"),
-    *("#7a4b2a", "#00707a", "#9a2f7d", "#4d5a66", "#6d5c00", "#66686e"),
-)
+# Of categories without a meaning: white text is legible on each.
+CATEGORIES = ("#0b66a3", "#b3470a")
 
 WIDE, NARROW = 8.5, 3.7  # inches of 72 points: a desktop column, a phone
 
@@ -74,35 +51,7 @@ _VARIABLES = dict(
         strict=True,
     )
 )
-# The stand-ins' part of the style; the rest is a style sheet of matplotlib.
-_COLOURS = {
-    "text.color": INK,
-    "axes.edgecolor": RULE,
-    "axes.labelcolor": INK,
-    "grid.color": RULE,
-    "legend.labelcolor": INK,
-    "xtick.color": RULE,
-    "xtick.labelcolor": MUTED,
-    "ytick.color": RULE,
-    "ytick.labelcolor": INK,
-}
 _SHEET = Path(__file__).with_name("figures.mplstyle")
-_FONTS = 'system-ui, "Segoe UI", Roboto, Helvetica, Arial, "DejaVu Sans", sans-serif'
-
-
-def css_variables() -> str:
-    """The colours as CSS variables, for the light, the dark and the printed page, and the font
-    of figures."""
-
-    def rule(palette: Mapping[str, str]) -> str:
-        values = " ".join(f"--{name}: {colour};" for name, colour in palette.items())
-        return f":root {{ {values} }}"
-
-    return (
-        f"{rule(LIGHT)}\nhtml {{ --sans: {_FONTS}; }}\n"
-        f"@media (prefers-color-scheme: dark) {{ {rule(DARK)} }}\n"
-        f"@media print {{ {rule(PRINT)} }}"
-    )
 
 
 def styled(plot: Callable[_Given, str]) -> Callable[_Given, str]:
@@ -112,7 +61,7 @@ def styled(plot: Callable[_Given, str]) -> Callable[_Given, str]:
     def in_style(*args: _Given.args, **kwargs: _Given.kwargs) -> str:
         from matplotlib import style
 
-        with style.context([_SHEET, _COLOURS]):
+        with style.context(_SHEET):
             return plot(*args, **kwargs)
 
     return in_style
@@ -161,10 +110,8 @@ def draw_svg(figure: Any, name: str, title: str, words: str) -> str:
 def standalone(svg: str) -> str:
     """A page's figure as a file of its own: light, on its own ground."""
     text = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    text = text.replace("font-family: var(--sans)", f"font-family: {escape(_FONTS)}")
-    for name, colour in LIGHT.items():
-        text = text.replace(f"var(--{name})", colour)
-    ground = f'<rect width="100%" height="100%" fill="{LIGHT["paper"]}"/>'
+    text = re.sub(r"var\(--(\w+)\)", lambda name: escape(_LIGHT[name[1]]), text)
+    ground = f'<rect width="100%" height="100%" fill="{_LIGHT["paper"]}"/>'
     text = text.replace("</desc>", f"</desc>{ground}", 1)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 

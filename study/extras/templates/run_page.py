@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.report.figures.style import css_variables
+from analysis.report.figures.style import CSS
 from study.extras.templates.run_folder import (
     CONVERSATIONS,
     PRECHECK,
@@ -79,7 +79,7 @@ def run_page(run: Path, scores: RunScores, agent: str) -> str:
         "<!doctype html>\n"
         '<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_safe(title)}</title><style>{css_variables()}{_STYLE}</style></head><body>\n"
+        f"<title>{_safe(title)}</title><style>{CSS}{_STYLE}</style></head><body>\n"
         f'<h1>{_safe(title)}</h1>\n<p class="soft">{_safe(agent)}, scored '
         f"{scores.at:%Y-%m-%d %H:%M} UTC</p>\n"
         f'<p><span class="big">{share}</span> right strictly ({right} of {total}); '

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from harness.errors import Boundary
@@ -15,53 +18,7 @@ from study.workspace.snapshot import WaveSnapshot
 
 _MOST_READ = 50  # attempts of one model
 
-# Class of a provider's failure: its reason, and the remedy.
-_PROVIDER = {
-    "connection": ("nothing answers", "is the server running, and is `base_url` right?"),
-    "tls": ("no TLS connection", "is `base_url` right? SSL_CERT_FILE names further authorities"),
-    "quota": ("the account's quota is used up", "raise it at the provider; a sweep waits for it"),
-    "rate_limit": ("too many requests", "nothing, or state `sweep: {requests_per_minute: …}`"),
-    "overload": ("the server is overloaded or fails (5xx)", "nothing: a sweep waits for it"),
-    "timeout": ("no reply in time", "raise `seconds`, or lower the load"),
-    "bad_request": ("the server refuses the request", "are `model` and its settings right?"),
-    "not_found": ("the address or the model is not there", "are `base_url` and `model` right?"),
-    "malformed": ("the reply cannot be read", "is this address that of such a server?"),
-    "too_large": ("the reply has more than 64 MiB", "is this address that of such a server?"),
-    "unfinished": ("the server ended the reply, as it says", "nothing: a sweep waits for it"),
-    "no_reply": ("an error or a page came for a reply", "is this address that of such a server?"),
-    "recitation": ("a filter cut the reply off", "nothing: a sweep waits for it"),
-}
-_SANDBOX = {
-    "not created": ("the sandbox did not start", "see the engine, disk and memory of that machine"),
-    "no room": (
-        "no memory came free for the sandbox",
-        "lower `parallel` or `workers`, or raise `sandbox: {memory_gb: …}`",
-    ),
-    "engine restarted": ("its engine was started again", "nothing: the sweep goes on"),
-    "server": (
-        "the sandbox was lost, and not by its programs",
-        "see the engine and the memory of that machine",
-    ),
-}
-_WORKER = {
-    "wall_limit": (
-        "the episode took longer than it may",
-        "lower `parallel`, or see what slows it down",
-    ),
-    "killed": (
-        "its worker's process was killed, as for its memory",
-        "lower `sweep: {parallel: …}`",
-    ),
-}
-_BUG = ("an error in the program, at this place", "report it; the name holds nothing of the study")
 _UNKNOWN = ("", "run the command again with -v, and see its log")
-
-
-_CAUSES: dict[str, dict[str, tuple[str, str]]] = {
-    Boundary.PROVIDER: _PROVIDER,
-    Boundary.SANDBOX: _SANDBOX,
-    Boundary.WORKER: _WORKER | {"": _BUG},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +68,7 @@ def _row(failing: Failing, pin: ModelPin | JudgePin | None) -> dict[str, Any]:
 
     boundary, _, kind = failing.failure.partition(":")
     address, variable = ("", "") if pin is None else endpoint_of(pin)
-    causes = _CAUSES.get(boundary, {})
+    causes = _causes().get(boundary, {})
     if failing.failure == "provider:auth":
         reason, remedy = _key_words(variable)
     else:
@@ -126,6 +83,12 @@ def _row(failing: Failing, pin: ModelPin | JudgePin | None) -> dict[str, Any]:
         "why": " at ".join(filter(None, (reason, remote))) or None,
         "what to do": remedy,
     }
+
+
+@cache
+def _causes() -> Mapping[str, Mapping[str, tuple[str, str]]]:
+    """Return the reason and the remedy of each class of failure, by boundary."""
+    return tomllib.loads(Path(__file__).with_name("failures.toml").read_text("utf-8"))
 
 
 def _key_words(variable: str) -> tuple[str, str]:
