@@ -1,7 +1,7 @@
 """The catalogue: the available task families, by ``name@version``.
 
 The repository's own are listed here. Installed packages may bring others (plugins.py), and a study
-its template files: ``Catalog.built_in().with_plugins().with_templates(...)``.
+its template files: ``INSTALLED.with_templates(...)``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,6 @@ def _load(module: str) -> Family:
     """Import the module of a built-in family and return the family."""
     family: Family = import_module(module).FAMILY
     return family
-
-
-def _made(family: Family) -> Loader:
-    """The loader of a family that is there already."""
-    return lambda: family
 
 
 # A published version never changes: a change of any byte is a new version, listed after the one
@@ -64,13 +59,9 @@ class Catalog:
         """The repository's own families."""
         return cls(_BUILT_IN)
 
-    def with_plugins(self) -> Catalog:
-        """This catalogue and the families of installed packages."""
-        return replace(self, plugins=True)
-
     def with_templates(self, families: Iterable[Family]) -> Catalog:
         """This catalogue and the families of template files (templates.template_family)."""
-        added = {f"{family.name}@{family.version}": _made(family) for family in families}
+        added = {f"{made.name}@{made.version}": partial(_itself, made) for made in families}
         return replace(self, loaders=MappingProxyType({**self.loaders, **added}))
 
     def entries(self) -> tuple[str, ...]:
@@ -120,10 +111,14 @@ class Catalog:
         return {**self.loaders, **installed_families(BUILT_IN_NAMES)}
 
 
+def _itself(family: Family) -> Family:
+    return family
+
+
 def _names(entries: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.split("@")[0] for entry in entries))
 
 
 BUILT_IN_NAMES = (*_names(_BUILT_IN), _ITEMS)
 GYM = ("rg:", "rg_")  # begin the names of reasoning-gym's data sets, which no list shows
-INSTALLED = Catalog.built_in().with_plugins()  # everything but the template files of a study
+INSTALLED = Catalog(_BUILT_IN, plugins=True)  # everything but the template files of a study

@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from study.protocol.schema import Reference, alternatives, sections
+from study.protocol.schema import KEY_TABLES, Reference, alternatives, sections
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/study-yaml.md"
@@ -96,9 +96,19 @@ def render_page(reference: Reference = Reference()) -> str:  # noqa: B008 - froz
                 f"| {key.meaning} |"
             )
         lines.append("")
-    if unused := reference.unused():
+    if unused := _unused(reference):
         raise LookupError(f"{reference.path.name} has words on no key: {', '.join(unused)}")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _unused(reference: Reference) -> list[str]:
+    """The words and examples of keys, and the introductions, that belong to nothing."""
+    every = list(sections())
+    keys = [(section.path, key) for section in every for key in section.model.model_fields]
+    names = {table: {reference.find(table, *key) for key in keys} for table in KEY_TABLES}
+    names["sections"] = {section.path for section in every}
+    left = {table: {*reference.texts[table]} - used for table, used in names.items()}
+    return sorted(f"{table}: {name}" for table in left for name in left[table])
 
 
 def main() -> int:

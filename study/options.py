@@ -53,7 +53,6 @@ def _study_option(
         "--study",
         "place",
         default=".",
-        show_default=True,
         type=click.Path(),
         metavar="PATH" if writes else "PLACE",
         help=text,

@@ -1,4 +1,5 @@
-"""Deviations of the runs and of the table from the registered plan."""
+"""Deviations of the runs and of the table from the registered plan, and remarks on verdicts that
+documented facts of models make doubtful."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from analysis.data.table import LEAST_IN_ARM, ResultTable, names_in, weigh_strat
 from analysis.plan.burned import BurnedSeeds, burned_words
 from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.presets import KEEP, control_models, replicates_of
+from analysis.plan.verdict import CONTAMINATED, Verdict
 from analysis.report.episodes import count_rows
+from analysis.report.facts import ModelFact
 from analysis.stats.intervals import counted
 from analysis.words import sentence_of
 from registry.ledger.records import Plan, Preregistration, RunManifest
@@ -160,3 +163,27 @@ def _look_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> It
     for wave, number in history.number_looks(waves).items():
         if number > plan.looks:
             yield sentence_of("deviations", "beyond", wave=wave, looks=plan.looks)
+
+
+def remarks_on(
+    verdicts: Sequence[Verdict], facts: Sequence[ModelFact], published: str
+) -> Iterator[str]:
+    """A sentence for each contaminated model with a documented training cut-off, or release, before
+    ``published``, the day of the publication, ISO 8601; none if that is ""."""
+    by_model = {fact.model: fact for fact in facts}
+    for verdict in verdicts:
+        fact = by_model.get(verdict.model)
+        if verdict.verdict != CONTAMINATED or fact is None or not published:
+            continue
+        if fact.cutoff and fact.cutoff < published:
+            dated = f"its training data end on {fact.cutoff}"
+        elif fact.released and fact.released < published:
+            dated = f"it was released on {fact.released}"
+        else:
+            continue
+        yield (
+            f"{verdict.model} at wave {verdict.wave} is contaminated, though by its documentation "
+            f"{dated}, before the publication on {published}: it cannot have been trained on the "
+            "published instances. Check the date, what is served under its name, access to the web "
+            "during the runs, and other differences between the arms."
+        )

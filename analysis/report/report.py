@@ -24,7 +24,7 @@ from analysis.plan.presets import replicates_of
 from analysis.plan.results import PrimaryResult
 from analysis.plan.sensitivity import SensitivityResult
 from analysis.plan.verdict import Verdict
-from analysis.report.deviations import burned_departures, deviations, mode_departures
+from analysis.report.deviations import burned_departures, deviations, mode_departures, remarks_on
 from analysis.report.episodes import (
     Cost,
     DimensionMean,
@@ -35,7 +35,7 @@ from analysis.report.episodes import (
     dimension_means,
     measure_effort,
 )
-from analysis.report.facts import LedgerCheckpoint, ModelFact, remarks_on
+from analysis.report.facts import LedgerCheckpoint, ModelFact
 from analysis.report.json import (
     BurnedBody,
     Changes,

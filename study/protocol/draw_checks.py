@@ -131,15 +131,15 @@ def _date_faults(protocol: Protocol, today: date) -> Faults:
     rules = protocol.registered_plan().standard
     before = () if rules is None else (*rules.pre_exposure, *rules.frozen)
     for fact in protocol.facts:
-        if fact.name in before and fact.released is not None and fact.released >= today:
+        if fact.model in before and fact.released >= today.isoformat():
             yield (
-                ("models", fact.name, "released"),
+                ("models", fact.model, "released"),
                 f"{fact.released} is not before today: a negative control was released before the "
                 "publication; give the documented date, or name another control",
             )
         if fact.cutoff and fact.released and fact.cutoff > fact.released:
             yield (
-                ("models", fact.name, "cutoff"),
+                ("models", fact.model, "cutoff"),
                 f"{fact.cutoff} is after the model's release on {fact.released}: correct the date "
                 "that is wrong",
             )

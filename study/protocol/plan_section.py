@@ -107,7 +107,7 @@ def make_plan(
     seeds_per_arm: SeedsPerArm,
     replicates: int,
     waves: Sequence[Sequence[str]],
-    released: Mapping[str, date],
+    released: Mapping[str, str],
 ) -> Plan:
     """The plan as it is put into the ledger. ``looks`` are, unless the section has a number, the
     waves; of standard-v1, those with a model that is no control. Raises AnalysisError where the
@@ -140,7 +140,7 @@ def make_plan(
     options = {"control_runs": replicates} | options
     options |= {"regrade": 1.0 if section.second_grader else 0.0} | options
     dated = sorted({*controls.pre_exposure, *controls.frozen} & set(released))
-    facts = [(name, released[name].isoformat()) for name in dated]
+    facts = [(name, released[name]) for name in dated]
     return standard_plan(strata, seeds_per_arm, released=facts, **{"looks": looks} | options)
 
 

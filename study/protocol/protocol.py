@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from analysis.errors import AnalysisError
+from analysis.report.facts import ModelFact
 from generators.catalog import INSTALLED, Catalog
 from generators.errors import GeneratorError
 from generators.items import NAME as ITEMS
@@ -65,16 +66,6 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """Documented facts of a model for the report; None if not known."""
-
-    name: str
-    family: str | None
-    released: date | None
-    cutoff: date | None
-
-
-@dataclass(frozen=True, slots=True)
 class Protocol:
     """The contents of study.yaml, checked."""
 
@@ -105,8 +96,8 @@ class Protocol:
     templates: tuple[TemplateSource, ...]
     template_paths: tuple[str, ...]  # of templates and their values files; names of the library
     pools: tuple[PoolSource, ...]  # of given items
-    facts: tuple[ModelFacts, ...]
-    judge_facts: tuple[ModelFacts, ...]
+    facts: tuple[ModelFact, ...]
+    judge_facts: tuple[ModelFact, ...]
     families: tuple[tuple[str, str], ...]  # of models and judges that name theirs
     retention: tuple[tuple[str, str], ...]  # of models and judges that state theirs
     # With the families of the template files.
@@ -197,7 +188,7 @@ class Protocol:
             seeds_per_arm=self.seeds_per_arm,
             replicates=self.replicates,
             waves=self.waves,
-            released={fact.name: fact.released for fact in self.facts if fact.released},
+            released={fact.model: fact.released for fact in self.facts if fact.released},
         )
         pins = {pin.name: record_digest(pin) for pin in self.judges}
         rules = (
@@ -362,9 +353,12 @@ def _pin_judges(pins: tuple[ModelPin, ...]) -> tuple[JudgePin, ...]:
     return tuple(map(pin_judge, pins))
 
 
-def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFacts, ...]:
+def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFact, ...]:
+    def written(day: date | None) -> str:
+        return day.isoformat() if day else ""
+
     return tuple(
-        ModelFacts(name, section.family, section.released, section.cutoff)
+        ModelFact(name, section.family or "", written(section.released), written(section.cutoff))
         for name, section in sections.items()
     )
 

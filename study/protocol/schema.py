@@ -20,6 +20,7 @@ from generators.yaml_lines import YamlLimits, parse_yaml
 from study.protocol.sections import ProtocolFile, WaveSection
 
 WORDS = Path(__file__).with_name("reference.toml")
+KEY_TABLES = ("keys", "examples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,10 @@ class SectionReference:
 
 @dataclass(frozen=True, slots=True)
 class KeyReference:
-    """A key of a section, with the name that its words have."""
+    """A key of a section."""
 
     name: str
     field: FieldInfo
-    words: str  # such as models.*.model, for that key of every provider
     meaning: str
     example: str  # as it stands in the file
 
@@ -59,25 +59,14 @@ class Reference:
     def keys(self, section: SectionReference) -> Iterator[KeyReference]:
         """Yield the keys of a section. Raises LookupError for one without words or example."""
         for key, field in section.model.model_fields.items():
-            words = self._find("keys", section.path, key)
-            example = self.texts["examples"][self._find("examples", section.path, key)]
-            yield KeyReference(key, field, words, self.texts["keys"][words], example)
+            words, example = (self.find(table, section.path, key) for table in KEY_TABLES)
+            yield KeyReference(
+                key, field, self.texts["keys"][words], self.texts["examples"][example]
+            )
 
-    def unused(self) -> list[str]:
-        """Return the words and examples of keys, and the introductions, that belong to nothing."""
-        names: dict[str, set[str]] = {"sections": set(), "keys": set(), "examples": set()}
-        for section in sections():
-            names["sections"].add(section.path)
-            for key in section.model.model_fields:
-                for table in ("keys", "examples"):
-                    names[table].add(self._find(table, section.path, key))
-        return sorted(f"{table}: {name}" for table in names for name in self._left(table, names))
-
-    def _left(self, table: str, names: Mapping[str, set[str]]) -> set[str]:
-        return {*self.texts[table]} - names[table]
-
-    def _find(self, table: str, path: str, key: str) -> str:
-        """Return the name of a key's words. Those of one provider fall back to those of any."""
+    def find(self, table: str, path: str, key: str) -> str:
+        """Return the name of a key's words in a table, such as models.*.model for that key of every
+        provider."""
         exact = f"{path}.{key}".lstrip(".")
         kind, _, provider = path.partition(".")
         names = [exact]
@@ -149,10 +138,10 @@ _TASK_TEXT = r"/|\.ya?ml$"
 _EXAMPLE = YamlLimits("an example", 1_000)
 
 
-def study_schema(reference: Reference | None = None) -> dict[str, Any]:
+def study_schema() -> dict[str, Any]:
     """Return the schema. It accepts what the classes of the sections and the short forms accept;
     names and keys that must fit together are left to ``dosimeter lint``."""
-    reference = reference or Reference()
+    reference = Reference()
     schema = ProtocolFile.model_json_schema(ref_template=f"{_DEFINITIONS}{{model}}")
     definitions = schema.pop("$defs")
     definitions["WaveSection"] = WaveSection.model_json_schema()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from generators.yaml_lines import Place
 from harness.episode import Mode
+from harness.sandboxes.image import ImagePin, ensure_image
 from registry.errors import BrokenPromise
 from registry.files import write_whole
 from registry.ledger.chain import Ledger
@@ -29,17 +30,9 @@ Watch = Callable[[str, int, int], None]  # what, done, of
 # there is a reason, such as that of the draw.
 Gate = Callable[[str, str], tuple[Underpowered | None, Unproved | None]]
 
-NO_IMAGE = "none"
+NO_IMAGE = ImagePin("", "none")  # of the local sandbox
 _OUTSIDE = ("seeds_per_arm", "reserve", "replicates")  # values of the plan that stand beside it
 REGISTRATION = "registration.json"
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedImage:
-    """A sandbox image by tag and digest."""
-
-    tag: str
-    digest: str  # of the image, or "none" for the local sandbox
 
 
 def open_gate(underpowered: str, unproved: str) -> tuple[None, None]:
@@ -92,19 +85,16 @@ def write_registration(study: Study, record: Preregistration) -> Path:
     return path
 
 
-def pinned_image(protocol: Protocol, watch: Watch = lambda what, done, of: None) -> PinnedImage:
+def pinned_image(protocol: Protocol, watch: Watch = lambda what, done, of: None) -> ImagePin:
     """Return the image of a study on this machine; the project's own is built if it is missing.
     Raises HarnessError without an engine or the image."""
     if protocol.sandbox.kind == "local":
-        return PinnedImage("", NO_IMAGE)
+        return NO_IMAGE
     if protocol.sandbox.image is not None:
         from harness.sandboxes.docker import image_digest
 
-        return PinnedImage(protocol.sandbox.image, image_digest(protocol.sandbox.image))
-    from harness.sandboxes.image import ensure_image
-
-    pin = ensure_image(lambda line: watch(f"sandbox image: {line}", 0, 0))
-    return PinnedImage(pin.tag, pin.digest)
+        return ImagePin(protocol.sandbox.image, image_digest(protocol.sandbox.image))
+    return ensure_image(lambda line: watch(f"sandbox image: {line}", 0, 0))
 
 
 def find_registration(ledger: Ledger) -> Preregistration | None:

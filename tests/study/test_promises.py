@@ -37,7 +37,7 @@ from study.steps.sweep.sweep import (
     find_finished,
     sweep_wave,
 )
-from study.workspace.setup import NO_IMAGE, PinnedImage, registration_of
+from study.workspace.setup import NO_IMAGE, registration_of
 from study.workspace.snapshot import (
     WaveSnapshot,
     cells_of,
@@ -63,19 +63,19 @@ def begin(
     study: Study, now: Callable[[], str] = lambda: NOW, allow_dirty: bool = True
 ) -> RunManifest:
     request = SweepRequest(0, allow_dirty=allow_dirty)
-    return begin_wave(study, request, PinnedImage("", NO_IMAGE), now)
+    return begin_wave(study, request, NO_IMAGE, now)
 
 
 def run_cells(study: Study, manifest: RunManifest, count: int | None = None) -> None:
     """What workers do, without Ray."""
-    bench = Workbench.open(context_of(study, manifest, PinnedImage("", NO_IMAGE), 1))
+    bench = Workbench.open(context_of(study, manifest, NO_IMAGE, 1))
     for cell in cells_of(study, manifest)[:count]:
         assert run_cell(cell, bench, utc_now).finished
     bench.close()
 
 
 def close(study: Study, manifest: RunManifest, now: Callable[[], str] = lambda: NOW) -> object:
-    context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1)
+    context = context_of(study, manifest, NO_IMAGE, 1)
     return close_wave(study, context, manifest, *find_finished(study, manifest), now)
 
 
@@ -193,16 +193,16 @@ def test_a_wave_goes_on_at_another_commit_and_the_report_states_it(
 def test_a_name_stands_for_one_model_in_all_waves(tmp_path: Path) -> None:
     text = TINY.replace("  - [honest]\n", "  - [honest]\n  - [honest]\n")
     study = make_study(tmp_path / "study", text)
-    begin_wave(study, SweepRequest(0, allow_dirty=True), PinnedImage("", NO_IMAGE), utc_now)
+    begin_wave(study, SweepRequest(0, allow_dirty=True), NO_IMAGE, utc_now)
     path = study.folder / "study.yaml"
     path.write_text(text.replace("error_rate: 0.3", "error_rate: 0.4"))
     later = SweepRequest(1, allow_dirty=True)
     with pytest.raises(
         BrokenPromise, match=r"'honest' ran in wave 0 with another .* name of its own"
     ):
-        begin_wave(pipeline.open_study(study.folder), later, PinnedImage("", NO_IMAGE), utc_now)
+        begin_wave(pipeline.open_study(study.folder), later, NO_IMAGE, utc_now)
     path.write_text(text)
-    begin_wave(pipeline.open_study(study.folder), later, PinnedImage("", NO_IMAGE), utc_now)
+    begin_wave(pipeline.open_study(study.folder), later, NO_IMAGE, utc_now)
 
 
 @pytest.mark.parametrize(("models", "words"), cases(__file__, "bridges"))

@@ -20,7 +20,6 @@ from study.workspace.study import Study
 @click.option(
     "--doses",
     default="0,.05,.1,.2,.5,1",
-    show_default=True,
     metavar="F,F,…",
     help="Shares of the public arm that are known.",
 )

@@ -108,7 +108,6 @@ def _print_grading(outcome: GradeOutcome) -> None:
     "--criteria",
     type=click.IntRange(1, 100_000),
     default=400,
-    show_default=True,
     help="Minimum number of criteria, over all tasks and answer styles.",
 )
 @unknown_price_option("Ask judges")

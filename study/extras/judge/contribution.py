@@ -100,7 +100,7 @@ class JudgeShare(LookShare):
     def _columns(self, look: LookContext) -> tuple[JudgeColumn, ...]:
         """Return the columns of judges that graded a whole wave or have a rule in the plan."""
         study, plan = self.scope.study, look.plan
-        released = {facts.name: facts.released for facts in study.protocol.judge_facts}
+        released = {fact.model: fact.released for fact in study.protocol.judge_facts}
         wanted = {*look.table["grader"].tolist(), *(rule.name for rule in plan.judges)}
         return tuple(
             judge_column(
@@ -113,7 +113,7 @@ class JudgeShare(LookShare):
                     same_family=relatives_of(study.protocol, pin.name),
                     labels=self.labels.get(pin.name),
                     drifts=tuple(drift for drift in self.drifts if drift.judge == pin.name),
-                    released=day.isoformat() if (day := released[pin.name]) else "",
+                    released=released[pin.name],
                 ),
                 look.registration,
             )

@@ -26,16 +26,9 @@ if TYPE_CHECKING:
     "--seeds",
     type=click.IntRange(2, 1000),
     default=2,
-    show_default=True,
     help="Instances of each task in each of the pilot's two arms.",
 )
-@click.option(
-    "--runs",
-    type=click.IntRange(1, 100),
-    default=2,
-    show_default=True,
-    help="Of a model on an instance.",
-)
+@click.option("--runs", type=click.IntRange(1, 100), default=2, help="Of a model on an instance.")
 @unknown_price_option("Run models")
 @json_option
 def pilot(study: Study, models: tuple[str, ...], as_json: bool, **options: Any) -> None:

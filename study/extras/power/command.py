@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--study", default=".", show_default=True, type=PATH, help="Folder of a study, for its plan."
-)
+@click.option("--study", default=".", type=PATH, help="Folder of a study, for its plan.")
 @click.option(
     "--from",
     "source",
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--grader", show_default="the only one", help="The grader to take, if the table has several."
 )
-@click.option(
-    "--gap", type=float, default=0.1, show_default=True, help="Inflation to detect in a model."
-)
+@click.option("--gap", type=float, default=0.1, help="Inflation to detect in a model.")
 @click.option(
     "--seeds",
     show_default="the plan's",

@@ -50,11 +50,7 @@ FOLDERS = ("picard", "parametr")
     help="A .parquet file for the rows; they are added to those that it has.",
 )
 @click.option(
-    "--look",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Number of the round: of picard and parametr.",
+    "--look", type=click.IntRange(0), default=0, help="Number of the round: of picard and parametr."
 )
 @click.option("--remap", multiple=True, metavar="OLD=NEW", help="Paths that moved, of picard.")
 @click.option(
@@ -68,7 +64,6 @@ FOLDERS = ("picard", "parametr")
     "--study",
     "place",
     default=".",
-    show_default=True,
     help="With --wave: the study's folder, or the address of its store.",
 )
 @json_option

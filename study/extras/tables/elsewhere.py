@@ -56,7 +56,7 @@ from study.protocol.protocol import Task
 from study.steps.sweep.manifests import begin_wave
 from study.steps.sweep.spending import example_of
 from study.steps.sweep.sweep import SweepRequest, close_wave, context_of
-from study.workspace.setup import NO_IMAGE, PinnedImage, Watch
+from study.workspace.setup import NO_IMAGE, Watch
 from study.workspace.snapshot import (
     cells_of,
     closed_wave,
@@ -72,7 +72,6 @@ _IDS = "dosimeter/elsewhere-ids/1"  # the key's purpose
 _DIGITS = 32
 _UNKNOWN = Usage()
 _LONGEST = 100  # characters of a text that a log has
-_IMAGE = PinnedImage("", NO_IMAGE)
 _TASK_FILES = {"inspect": "task.py", "lm-eval": "task.yaml"}  # their texts end in .txt here
 
 
@@ -130,7 +129,7 @@ def _begin(study: Study, wave: int, allow_dirty: bool, now: Callable[[], str]) -
         raise StudyError(f"wave {wave} is closed: it is exported and imported no more")
     sandbox = study.protocol.sandbox.model_copy(update={"kind": ELSEWHERE, "runtime": ""})
     away = replace(study, protocol=replace(study.protocol, sandbox=sandbox))
-    return begin_wave(away, SweepRequest(wave, allow_dirty=allow_dirty), _IMAGE, now)
+    return begin_wave(away, SweepRequest(wave, allow_dirty=allow_dirty), NO_IMAGE, now)
 
 
 def _ids(study: Study, manifest: RunManifest) -> dict[str, WaveInstance]:
@@ -223,7 +222,7 @@ def import_wave(
         runs = _join(logs, cells, _ids(study, begun[0]))
         records = tuple(_record(pin.name, logs, cells, runs) for pin in begun[0].models)
         manifest = _begin(study, wave, request.allow_dirty or begun[-1].provenance.dirty, now)
-        context = context_of(study, manifest, _IMAGE, None)
+        context = context_of(study, manifest, NO_IMAGE, None)
         entry = next(e for e in study.ledger.find("run-manifest") if e.record == begun[0])
         lost, digest = _Run("", error="no sample"), record_digest(begun[0])
 

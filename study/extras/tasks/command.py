@@ -295,7 +295,7 @@ def tasks_new(name: str, original: Path | None) -> None:
 
 @tasks.command("check", short_help="Check families: solvable, not guessable, reproducible.")
 @click.argument("names", nargs=-1)
-@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--seeds", default=20, type=click.IntRange(1, 10_000))
 @json_option
 def tasks_check(names: tuple[str, ...], seeds: int, as_json: bool) -> None:
     """Check families: solvable, not to be guessed, the same bytes everywhere, no truth in the
@@ -357,7 +357,7 @@ def fetch(name: str) -> None:
 
 @models.command(short_help="Serve a fetched model over HTTP, for a study.")
 @click.argument("name")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--port", default=8000, type=click.IntRange(1, 65535))
 def serve(name: str, port: int) -> None:
     """Serve the fetched model NAME over HTTP on this machine, without a key, until Ctrl-C. Prints
     its settings for study.yaml.

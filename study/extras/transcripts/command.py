@@ -104,7 +104,6 @@ def _show_tools(study: Study, wave: int | None, as_json: bool) -> None:
     "--arm",
     type=click.Choice(["public", "private", "all"]),
     default="public",
-    show_default=True,
     help="Whose episodes. All but public needs --reveal.",
 )
 @click.option("--reveal", is_flag=True, help="Write private transcripts in plain text.")
@@ -114,7 +113,6 @@ def _show_tools(study: Study, wave: int | None, as_json: bool) -> None:
     "form",
     type=click.Choice(["inspect", "lm-eval", "jsonl"]),
     default="inspect",
-    show_default=True,
     help="Of tasks.",
 )
 @click.option("--to", multiple=True, metavar="AGE1…", help="Seal tasks to this age key.")

@@ -16,7 +16,6 @@ from study.steps.report.command import print_verdicts
     "--study",
     "folder",
     default="demo-study",
-    show_default=True,
     type=PATH,
     help="Folder of the demo's study, new or to be resumed.",
 )
@@ -24,7 +23,6 @@ from study.steps.report.command import print_verdicts
     "--sandbox",
     type=click.Choice(["docker", "local"]),
     default="docker",
-    show_default=True,
     help="local needs no engine, and runs the built-in agents only.",
 )
 @address_option

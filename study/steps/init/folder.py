@@ -15,7 +15,7 @@ from study.protocol.protocol import FILE_NAME, PRICES_NAME, read_protocol
 from study.protocol.schema import SCHEMA_NAME
 from study.protocol.yaml import quoted
 from study.steps.init.items import guess_pool
-from study.steps.init.new_study import fill_template, prices_text, study_name, study_text
+from study.steps.init.new_study import fill_template, study_name
 
 _FOUND = 3.05  # gap × √seeds that `dosimeter power` finds with .8, questions of four choices
 _ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
@@ -27,7 +27,7 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
     if the folder holds one of these files."""
     if protocol is not None:
         return _write_folder(folder, protocol, {})
-    return _create(folder, study_text(folder))
+    return _create(folder, fill_template("new_study.yaml", name=quoted(study_name(folder))))
 
 
 def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
@@ -57,8 +57,8 @@ def _create(folder: Path, text: str) -> Path:
     from study.protocol.schema import study_schema  # which no other command needs
 
     schema = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
-    files = {PRICES_NAME: prices_text(utc_now()[:10]), SCHEMA_NAME: schema}
-    return _write_folder(folder, text, files)
+    prices = fill_template("new_prices.yaml", today=utc_now()[:10])
+    return _write_folder(folder, text, {PRICES_NAME: prices, SCHEMA_NAME: schema})
 
 
 def _write_folder(folder: Path, protocol: str, files: Mapping[str, str]) -> Path:

@@ -5,24 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from string import Template
 
-from study.protocol.yaml import quoted
-
 
 def study_name(folder: Path) -> str:
     """Return the name of a new study by its folder."""
     name = "".join(c if c.isalnum() else "-" for c in folder.resolve().name.lower()).strip("-")
     return name[:63] if name and name.isascii() else "my-study"
-
-
-def study_text(folder: Path) -> str:
-    """Return the text of ``study.yaml`` in a folder. Its model under test, and built-in agents as
-    controls, are there to be edited."""
-    return fill_template("new_study.yaml", name=quoted(study_name(folder)))
-
-
-def prices_text(today: str) -> str:
-    """Return the text of the price file: servers of our own are free. ``today`` is its date."""
-    return fill_template("new_prices.yaml", today=today)
 
 
 def fill_template(file: str, /, **values: object) -> str:

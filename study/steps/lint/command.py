@@ -18,9 +18,7 @@ from study.steps.lint.lint import lint_study
 
 @click.command()
 @click.argument("path", required=False, metavar="[FILE|DIR]")
-@click.option(
-    "--study", "folder", default=".", show_default=True, metavar="PATH", help="The same as DIR."
-)
+@click.option("--study", "folder", default=".", metavar="PATH", help="The same as DIR.")
 @click.option(
     "--schema", is_flag=True, help="Print the JSON Schema of study.yaml instead, for editors."
 )

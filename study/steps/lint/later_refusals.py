@@ -4,7 +4,7 @@ before anything is drawn."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -32,26 +32,11 @@ from study.steps.sweep.sweep import check_single_turns
 from study.workspace.address import check_files
 from study.workspace.study import Study
 
-
-class _EveryKey(Mapping[str, str]):
-    """An environment in which every key is set."""
-
-    def __getitem__(self, name: str) -> str:
-        return "key"
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
 Watch = Callable[[str, int, int], None]  # what, done, of
 CHECKED_SEEDS = 20  # of a family that is not the repository's own
 MOST_ALIKE = 0.01  # of a pool's groups
 INSTANCES_A_SEED = 4  # that a question of a template makes at the least
 UNSOLVED = "it has no solver, so that nothing proves that prompt and files lead to the key"
-EVERY_KEY = _EveryKey()  # to build models that are never asked
 
 
 def context_faults(study: Study) -> Faults:

@@ -4,7 +4,6 @@ a registration are these."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 
 from generators.grading.programs import hidden_inputs
 from generators.yaml_lines import Place
-from harness.build_model import build_model
+from harness.build_model import build_model, endpoint_of
 from harness.episode import Mode
 from harness.errors import HarnessError, ModelUnavailable
 from harness.spending.prices import OWN_PROVIDERS, PriceList, read_prices
@@ -26,11 +25,10 @@ from study.catalogue import contributions
 from study.errors import StudyFileError
 from study.protocol.draw_checks import design_shortfalls, draw_faults, tested_models
 from study.protocol.plan_section import Faults
-from study.protocol.protocol import Protocol, Task, examine_protocol
+from study.protocol.protocol import Protocol, examine_protocol
 from study.protocol.sections import PANEL
 from study.protocol.yaml import fault_at, read_yaml
 from study.steps.lint.later_refusals import (
-    EVERY_KEY,
     context_faults,
     few_instances,
     file_faults,
@@ -101,7 +99,7 @@ def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list
 def find_errors(study: Study) -> Faults:
     """Yield what no step would accept on any machine."""
     return chain(
-        _unbuilt(study, EVERY_KEY, here=False),
+        _unbuilt(study),
         _sandbox_errors(study.protocol),
         key_faults(study),
         context_faults(study),
@@ -124,9 +122,8 @@ def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:
     """Yield what a sweep will need and this machine or the price file lacks, and what weakens an
     answer: idle models, panels that providers may keep, and few runs of frozen models."""
     return chain(
-        _unbuilt(study, environment, here=True),
-        _missing_prices(study),
-        _free_servers(study),
+        _unbuilt(study, environment),
+        _price_needs(study),
         _idle_models(study.protocol),
         _burned_panels(study.protocol),
         _few_frozen_runs(study.protocol),
@@ -164,14 +161,15 @@ def _build(pin: ModelPin | JudgePin, environment: Mapping[str, str], folder: Pat
         build_model(pin, environment, str(folder))
 
 
-def _unbuilt(study: Study, environment: Mapping[str, str], *, here: bool) -> Faults:
-    """Yield settings that no machine could use, such as an unknown region; or, if asked ``here``,
-    what models need and this machine lacks: keys, libraries, weights."""
+def _unbuilt(study: Study, environment: Mapping[str, str] | None = None) -> Faults:
+    """Yield settings that no machine could use, such as an unknown region; or, with the environment
+    of this machine, what models need and it lacks: keys, libraries, weights."""
     for place, pin in _buyers(study.protocol):
+        keys = {endpoint_of(pin)[1]: "key"} if environment is None else environment
         try:
-            _build(pin, environment, study.folder)
+            _build(pin, keys, study.folder)
         except HarnessError as error:
-            if isinstance(error, ModelUnavailable) == here:
+            if isinstance(error, ModelUnavailable) == (environment is not None):
                 yield place, str(error)
 
 
@@ -181,9 +179,13 @@ def _sandbox_errors(protocol: Protocol) -> Faults:
     if protocol.sandbox.kind != "local":
         return
     for place, pin in _buyers(protocol):
+        loops = pin.provider != "agent_server"
         tasks = () if isinstance(pin, JudgePin) else protocol.tasks_of(pin.name)
-        own = [task for task in tasks if pin.provider != "agent_server" and _is_agentic(task)]
-        if own or any(_runs_programs(task, protocol) for task in tasks):
+        if any(
+            (loops and task.mode is Mode.AGENTIC)
+            or hidden_inputs(example_of(task, protocol.catalog).rubric)
+            for task in tasks
+        ):
             yield (
                 place,
                 "it is not built in, and the local sandbox does not isolate what it runs: set "
@@ -191,36 +193,9 @@ def _sandbox_errors(protocol: Protocol) -> Faults:
             )
 
 
-def _is_agentic(task: Task) -> bool:
-    return task.mode is Mode.AGENTIC
-
-
-def _runs_programs(task: Task, protocol: Protocol) -> bool:
-    return bool(hidden_inputs(example_of(task, protocol.catalog).rubric))
-
-
-def _missing_prices(study: Study) -> Faults:
+def _price_needs(study: Study) -> Faults:
     """Yield the models and judges that must be paid for and have no price, in a study without a
-    budget, which would be an error."""
-    named, prices = study.protocol.prices, PriceList("", "", ())
-    if study.protocol.budget is not None:
-        return
-    try:
-        prices = prices if named is None else read_prices(study.folder / named)
-    except HarnessError:
-        return  # an error
-    for place, pin in _buyers(study.protocol):
-        if pin.provider not in OWN_PROVIDERS and prices.of(pin.provider, pin.version) is None:
-            lacks = "no `prices:` file is named" if named is None else "no price is known"
-            yield (
-                place,
-                f"{lacks} for {pin.version} of {pin.provider}: state it (docs/money.md), or give "
-                "the sweep --allow-unknown-price",
-            )
-
-
-def _free_servers(study: Study) -> Faults:
-    """Yield models and judges with a price of 0 that run on a server elsewhere."""
+    budget, which would be an error; and those with a price of 0 that run on a server elsewhere."""
     named = study.protocol.prices
     try:
         prices = PriceList("", "", ()) if named is None else read_prices(study.folder / named)
@@ -228,12 +203,19 @@ def _free_servers(study: Study) -> Faults:
         return  # an error
     for place, pin in _buyers(study.protocol):
         price = prices.of(pin.provider, pin.version)
-        address = json.loads(dict(pin.settings).get("base_url", '""'))
-        if price is not None and not (price.input or price.output or _on_this_machine(address)):
+        if price is not None and not (price.input or price.output or _is_here(endpoint_of(pin)[0])):
             yield (
                 place,
                 "its price is 0, and its server is not on this machine: state the price in "
                 f"{prices.path}, unless it is free",
+            )
+        owed = price is None and pin.provider not in OWN_PROVIDERS
+        if owed and study.protocol.budget is None:
+            lacks = "no `prices:` file is named" if named is None else "no price is known"
+            yield (
+                place,
+                f"{lacks} for {pin.version} of {pin.provider}: state it (docs/money.md), or give "
+                "the sweep --allow-unknown-price",
             )
 
 
@@ -272,7 +254,7 @@ def _few_frozen_runs(protocol: Protocol) -> Faults:
         )
 
 
-def _on_this_machine(base_url: str) -> bool:
+def _is_here(base_url: str) -> bool:
     """Report whether an address is one of this machine's own."""
     try:
         return urlsplit(base_url).hostname in _LOOPBACK

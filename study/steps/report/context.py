@@ -9,41 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.report.facts import LedgerCheckpoint, ModelFact
+from analysis.report.facts import LedgerCheckpoint
 from analysis.report.json import changes_since
 from analysis.report.report import Report, report_json
 from analysis.report.write import DATA
-from harness.spending.prices import OWN_PROVIDERS
 from publish.leakcheck.check import leaks_in, release_needles
 from registry.canonical import digest_bytes
 from registry.checkpoints.checkpoint import SignedCheckpoint
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Entry
 from registry.ledger.records import ReportIssued
-from study.protocol.protocol import Protocol
 from study.workspace.setup import Watch
 from study.workspace.study import Study
 
 REPORTS = "reports"
 _SHOWN = 10
-
-
-def facts_of(protocol: Protocol) -> tuple[ModelFact, ...]:
-    """Return the documented facts of the models of study.yaml."""
-    return tuple(
-        ModelFact(
-            fact.name,
-            fact.family or "",
-            fact.released.isoformat() if fact.released else "",
-            fact.cutoff.isoformat() if fact.cutoff else "",
-        )
-        for fact in protocol.facts
-    )
-
-
-def free_models(protocol: Protocol) -> frozenset[str]:
-    """Return the models that cost nothing."""
-    return frozenset(pin.name for pin in protocol.models if pin.provider in OWN_PROVIDERS)
 
 
 def first_issue(
@@ -73,17 +53,6 @@ def describe_checkpoint(signed: SignedCheckpoint) -> LedgerCheckpoint:
     return LedgerCheckpoint(
         records=shown.size, root=shown.root.hex(), study_key=shown.study, note=signed.note.decode()
     )
-
-
-def known_before(entries: Sequence[Entry], issue: Entry | None) -> tuple[Entry, ...]:
-    """Return the records up to the first report of a look; all, if it was not reported. A report
-    describes the ledger by these, so that the same look again gives the same report."""
-    return tuple(entries if issue is None else entries[: issue.sequence])
-
-
-def published_on(entries: Sequence[Entry]) -> str:
-    """Return the day of the first release, ISO 8601; "" before it."""
-    return next((entry.time[:10] for entry in entries if entry.kind == "release"), "")
 
 
 def add_changes(study: Study, entries: Sequence[Entry], report: Report) -> Report:

@@ -12,6 +12,7 @@ from analysis.plan.look import analyse
 from analysis.plan.presets import bridging_models
 from analysis.report.report import Report, ReportRequest, build_report
 from analysis.report.write import DATA, report_files, write_files
+from harness.spending.prices import OWN_PROVIDERS
 from registry.canonical import digest_bytes, digest_value
 from registry.checkpoints.checkpoint import (
     SignedCheckpoint,
@@ -30,11 +31,7 @@ from study.steps.report.context import (
     add_changes,
     check_report,
     describe_checkpoint,
-    facts_of,
     first_issue,
-    free_models,
-    known_before,
-    published_on,
 )
 from study.steps.report.contributors import LookContext, LookScope, LookShare, shares_of
 from study.steps.sweep.exposure_ledger import exact_rows
@@ -133,12 +130,13 @@ def build_look(
     now_unclosed = unclosed_waves(entries) if through is None else None
     issue = first_issue(entries, last, table_digest, shown, now_unclosed)
     unclosed = count_stored(study) if issue is None else issue.record.unclosed
-    entries = known_before(entries, issue)
+    if issue is not None:  # so that the same look again gives the same report
+        entries = entries[: issue.sequence]
     history = history_of(entries, registered.plan)
     watch("testing", 1, _STEPS)
     table = make_table(rows)
     controls = [c for share in shares for c in share.controls(registered.plan, plan_digest)]
-    published = published_on(entries)
+    published = next((entry.time[:10] for entry in entries if entry.kind == "release"), "")
     context = LookContext(
         plan=registered.plan,
         registration=plan_digest,
@@ -156,7 +154,7 @@ def build_look(
         analysis=analyse(registered.plan, table, plan_digest, history=history, controls=controls),
         issued=issue.time if issue else now,
         parts=[part for share in shares for part in share.parts(context)],
-        free=free_models(study.protocol),
+        free={pin.name for pin in study.protocol.models if pin.provider in OWN_PROVIDERS},
         published=published,
         history=history,
     )
@@ -176,7 +174,7 @@ def build_look(
                 )
             )
         ),
-        facts=facts_of(study.protocol),
+        facts=study.protocol.facts,
         ledger_head=entries[-1].digest,
         selection=issue.record.selection if issue else selection_words(study.store, entries),
         checkpoint=describe_checkpoint(checkpoint),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.yaml_lines import Place
 from harness.agent.rules import rules_digest
+from harness.sandboxes.image import ImagePin
 from harness.storage import instances_key, run_key_key
 from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
 from registry.canonical import digest_value
@@ -32,13 +33,7 @@ from study.protocol.protocol import FILE_NAME, Protocol
 from study.protocol.yaml import read_yaml
 from study.steps.register.draw import entropy_of
 from study.workspace.grading import grading_digest
-from study.workspace.setup import (
-    PinnedImage,
-    changed_plan,
-    find_registration,
-    registration_of,
-    value_words,
-)
+from study.workspace.setup import changed_plan, find_registration, registration_of, value_words
 from study.workspace.snapshot import instances_of, manifest_of
 from study.workspace.study import CHECKOUT, Study
 
@@ -49,11 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 def begin_wave(
-    study: Study,
-    request: SweepRequest,
-    image: PinnedImage,
-    now: Callable[[], str],
-    prices: str = "",
+    study: Study, request: SweepRequest, image: ImagePin, now: Callable[[], str], prices: str = ""
 ) -> RunManifest:
     """Return the wave's manifest: the one in the ledger, or a new one, appended now, which records
     the code and environment that run it, and how its models are asked. ``prices`` is the digest of

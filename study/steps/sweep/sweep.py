@@ -12,6 +12,7 @@ from generators.catalog import Catalog
 from harness.build_model import build_model
 from harness.episode import Cell, Mode
 from harness.episodes.result import RESULT_CODEC
+from harness.sandboxes.image import ImagePin
 from harness.spending.budget import PricedModel, Spend
 from harness.spending.purchases import CallKind
 from harness.storage import RESULTS, finished_names
@@ -44,7 +45,7 @@ from study.steps.sweep.spending import (
     sum_spends,
 )
 from study.workspace.checkpoints import stamp_ledger
-from study.workspace.setup import PinnedImage, Watch, pinned_image, registration_of
+from study.workspace.setup import Watch, pinned_image, registration_of
 from study.workspace.snapshot import cells_of, closed_wave, manifest_of, run_identity_of
 from study.workspace.study import Study
 
@@ -155,7 +156,7 @@ def find_finished(study: Study, manifest: RunManifest) -> tuple[Schedule, bytear
 def context_of(
     study: Study,
     manifest: RunManifest,
-    image: PinnedImage,
+    image: ImagePin,
     parallel: int | None,
     pricing: Pricing = NO_PRICING,
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),

@@ -49,7 +49,7 @@ from study.steps.init.folder import init_study
 from study.steps.report.look import graded_rows
 from study.steps.sweep.spending import price_pins, sum_spends
 from study.steps.sweep.sweep import context_of
-from study.workspace.setup import NO_IMAGE, PinnedImage
+from study.workspace.setup import NO_IMAGE
 from study.workspace.snapshot import manifests_of, take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
@@ -440,7 +440,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(swept:
     manifest = manifests_of(study.ledger, 0)[0]
     pricing = price_pins(study, manifest.models)
     judged = sum_spends(study, 0, pricing.prices, CallKind.JUDGE)
-    context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1, pricing, judged)
+    context = context_of(study, manifest, NO_IMAGE, 1, pricing, judged)
     budget = open_budget(Schedule(()), b"", study.store, context)  # as the sweep's coordinator does
     assert budget is not None
     assert {each.spent for each in budget.accounts()} == {EPISODES * CALL}

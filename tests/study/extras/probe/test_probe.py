@@ -30,7 +30,7 @@ from study.steps.init.folder import init_study
 from study.steps.sweep.exposure_ledger import burned_tranches
 from study.steps.sweep.spending import sum_spends
 from study.steps.sweep.sweep import SweepRequest, begin_wave
-from study.workspace.setup import NO_IMAGE, PinnedImage, registration_of
+from study.workspace.setup import NO_IMAGE, registration_of
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
@@ -258,7 +258,7 @@ def test_replies_are_bought_once_and_counted(probed: Probed) -> None:
 
 def begin(study: Study, wave: int) -> None:
     """What a sweep puts into the ledger before its first episode."""
-    image, request = PinnedImage("", NO_IMAGE), SweepRequest(wave, allow_dirty=True)
+    image, request = NO_IMAGE, SweepRequest(wave, allow_dirty=True)
     begin_wave(study, request, image, utc_now)
 
 

@@ -21,7 +21,7 @@ from study.steps.sweep import sweep as sweeping
 from study.steps.sweep.spending import attempt_turns, price_pins
 from study.steps.sweep.sweep import SweepRequest, sweep_wave
 from study.workspace.address import open_study
-from study.workspace.setup import NO_IMAGE, PinnedImage
+from study.workspace.setup import NO_IMAGE
 from tests.cases import cases
 from tests.study.conftest import SMALLNESS
 
@@ -84,9 +84,8 @@ def _no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     def reach(*given: object) -> None:
         raise ReachedError
 
-    image = PinnedImage("image", NO_IMAGE)
     for module in ("study.workspace.setup", "study.steps.sweep.sweep"):
-        monkeypatch.setattr(f"{module}.pinned_image", lambda *given: image)
+        monkeypatch.setattr(f"{module}.pinned_image", lambda *given: NO_IMAGE)
     monkeypatch.setattr("study.steps.register.gate._engine_problem", lambda: "")
     monkeypatch.setattr(sweeping, "_run_owed", reach)
     monkeypatch.setenv("A_KEY", "secret")

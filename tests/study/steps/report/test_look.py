@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from analysis.report.facts import ModelFact
 from analysis.report.report import report_json
 from analysis.report.write import report_files
 from harness.judge.grade import submitted
@@ -31,7 +32,6 @@ from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.judge.records import archived_cells, finished_waves, graded_by, read_attempt
 from study.extras.transcripts.find import instance_of
 from study.main import main
-from study.protocol.protocol import ModelFacts
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.report.context import check_report
@@ -164,7 +164,7 @@ def test_nothing_that_follows_from_a_private_seed_goes_into_a_report(study: Stud
     count = len(study.ledger.entries())
 
     def planted(text: str) -> Study:
-        facts = (*study.protocol.facts[:1], ModelFacts("reader", text, None, None))
+        facts = (*study.protocol.facts[:1], ModelFact("reader", text))
         return replace(study, protocol=replace(study.protocol, facts=facts))
 
     with pytest.raises(BrokenPromise, match="would reveal the private arm") as refused:

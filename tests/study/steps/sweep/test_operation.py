@@ -34,7 +34,7 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.sweep.manifests import begin_wave, drift
 from study.steps.sweep.sweep import SweepRequest
-from study.workspace.setup import NO_IMAGE, PinnedImage
+from study.workspace.setup import NO_IMAGE
 from study.workspace.snapshot import manifest_of, manifests_of, take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
@@ -268,8 +268,9 @@ def test_a_begun_wave_takes_what_changes_no_answer(tmp_path: Path) -> None:
     two = STUDY.replace("[[slow]]", "[[slow], [slow]]")
     with operated(tmp_path / "study", two) as (study, gate, served):
         gate.open.set()
-        none = PinnedImage("", NO_IMAGE)
-        begun, _ = (begin_wave(study, replace(REQUEST, wave=n), none, utc_now) for n in range(2))
+        begun, _ = (
+            begin_wave(study, replace(REQUEST, wave=n), NO_IMAGE, utc_now) for n in range(2)
+        )
         file = study.folder / "study.yaml"
         text = file.read_text()
         file.write_text(text.replace("context: 100000", "context: 90000"))
