@@ -22,17 +22,10 @@ from analysis.report.part import (
 )
 from analysis.report.wording import short, time_words_of
 from analysis.stats.intervals import counted, points, signed
+from analysis.words import words_in
 
-_INTRODUCTION = (
-    "The positive control over doses. A share of the public instances is made known on purpose, "
-    "and the registered test is run: a study that finds nothing has shown something only where it "
-    "would have found a leak. No verdict rests on it."
-)
+_WORDS = words_in("analysis.calibrate", "words.yaml")
 _TITLE = "Known leaks in stored scores"
-_LEAK_FOUND = (
-    "is found is shown by known leaks in stored scores (Calibration), which try the test and not "
-    "the harness"
-)
 
 
 def calibration_part(made: RecordedCalibration | None) -> Part:
@@ -51,31 +44,21 @@ def calibration_part(made: RecordedCalibration | None) -> Part:
                 "calibration_doses": inner_rows(data, "doses", "how"),
             }
         ),
-        leak_found=_LEAK_FOUND if data else "",
+        leak_found=_WORDS["leak_found"] if data else "",
     )
 
 
 def _body(made: RecordedCalibration) -> Iterator[Block]:
-    yield Paragraph(_INTRODUCTION)
+    yield Paragraph(_WORDS["introduction"])
     yield Heading(_TITLE)
     yield from map(Paragraph, calibration_words(made))
-    yield PartFigure("calibration", _caption(made), partial(plot_calibration, made.found))
+    curve = "" if made.found.enough is None else _WORDS["curve"]
+    caption = _WORDS["figure"].format(curve=curve)
+    yield PartFigure("calibration", caption, partial(plot_calibration, made.found))
     yield calibration_table(made)
     if made.result:
         words = f"On record since {time_words_of(made.made)}, as {short(made.result)}"
         yield Paragraph(words, note=True)
-
-
-def _caption(made: RecordedCalibration) -> str:
-    curve = (
-        "; the curve is fitted, the dashed upright line marks the share found with probability "
-        "0.8, the band its 95 % interval"
-    )
-    return (
-        "First panel: share of trials in which the test found the leak, with 95 % intervals"
-        f"{'' if made.found.enough is None else curve}. Second panel: the mean gap that each share "
-        "makes. Known shares stand on a scale of square roots."
-    )
 
 
 def _summary(made: RecordedCalibration) -> Iterator[Block]:
@@ -165,9 +148,7 @@ def calibration_table(made: RecordedCalibration) -> ReportTable:
     """A row a dose."""
     return tabulate(
         f"calibration-{RESAMPLED}",
-        f"{_TITLE}: known share of the public instances, and how often the registered "
-        "test found it, in % with Wilson's 95 % interval. Gap in points of 100, the mean over "
-        "trials.",
+        _WORDS["table"],
         made.found.doses,
         {
             "Known": lambda dose: f"{100 * dose.dose:g} %",

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from analysis.csv_text import csv_files, inner_rows, without
 from analysis.json_values import json_rows
 from analysis.judge.columns import JudgeColumn, judge_departures
 from analysis.judge.error_rates import ErrorsByArm
 from analysis.plan.verdict import Verdict
-from analysis.report.part import NONE, Block, Columns, Paragraph, Part, tabulate
+from analysis.report.part import NONE, Block, Columns, Paragraph, Part, ReportTable, tabulate
 from analysis.report.wording import gap_words, range_words, score_words
 from analysis.stats.intervals import MeanEstimate, p_words, signed
 from analysis.stats.proportions import Rate
+from analysis.words import words_in
 from registry.ledger.records import Plan
 
-_INTRODUCTION = (
-    "LLM judges grade the same episodes beside the exact grader. Sensitivity is the share of what "
-    "is met that a judge says is, specificity of what is not met; both from answers whose truth is "
-    "known; a verdict that could not be parsed is right in neither. Freed of such errors, where "
-    "they are alike in both arms, a gap is divided by sensitivity + specificity − 1 (Rogan and "
-    "Gladen). Nothing here is a registered test; what the plan asks of a second grader stands "
-    "among the controls."
-)
+_WORDS = words_in("analysis.judge", "words.yaml")
 
 
 def judges_part(
@@ -63,6 +58,7 @@ _MEASURED: Columns = {
     "#Kappa": lambda c: NONE if c.kappa is None else f"{c.kappa:.2f}",
     "Column": lambda c: _state(c),
 }
+_ERRORS: Columns = {"Judge": 0, "Rate": 1, "#Public": 2, "#Private": 3, "#Criteria": 4, "#p": 5}
 _DRIFT: Columns = {
     "Judge": lambda row: row[0].judge,
     "#At wave": lambda row: row[0].wave,
@@ -91,39 +87,23 @@ _GAPS: Columns = {
 
 
 def _body(columns: Sequence[JudgeColumn]) -> Iterator[Block]:
-    yield Paragraph(_INTRODUCTION)
-    yield tabulate(
-        "judges", "Judges as measured, in points of 100, with 95 % intervals.", columns, _MEASURED
-    )
+    yield Paragraph(_WORDS["introduction"])
+    yield _table("judges", columns, _MEASURED)
     errors = [
         row for column in columns if column.errors for row in _error_rows(column, column.errors)
     ]
-    yield tabulate(
-        "judge_errors",
-        "Errors by arm, on this study's answers, whose truth the exact grader says. p: of the "
-        "arms being alike, two-sided, by permutation of instances.",
-        errors,
-        {"Judge": 0, "Rate": 1, "#Public": 2, "#Private": 3, "#Criteria": 4, "#p": 5},
-    )
+    yield _table("judge_errors", errors, _ERRORS)
     for column in columns:
         if column.errors and column.uncorrected:
             yield Paragraph(f"No gap of {column.judge} is corrected by arm: {column.uncorrected}.")
     drifts = [(drift, row) for column in columns for drift in column.drifts for row in drift.models]
-    yield tabulate(
-        "judge_drift",
-        "Archived answers graded again: how a judge's scores changed, with 95 % intervals, and the "
-        "gap of the change, which must be null.",
-        drifts,
-        _DRIFT,
-    )
+    yield _table("judge_drift", drifts, _DRIFT)
     gaps = [(column.judge, gap) for column in columns for gap in column.gaps]
-    yield tabulate(
-        "judge_gaps",
-        "Public minus private by each judge, and freed of its errors: as they are on answer "
-        "sheets, alike in both arms; and as they are in each arm.",
-        gaps,
-        _GAPS,
-    )
+    yield _table("judge_gaps", gaps, _GAPS)
+
+
+def _table(name: str, rows: Sequence[Any], columns: Columns) -> ReportTable:
+    return tabulate(name, _WORDS[name], rows, columns)
 
 
 def _state(column: JudgeColumn) -> str:

@@ -249,15 +249,18 @@ def _name_complaints(
         yield f"{field}: {unknown[0]!r} is not one; known: {', '.join(known)}"
 
 
+_BETWEEN = (  # 0 and a bound
+    ("alpha", 0.5, "one-sided; 0.025 is usual"),
+    ("marker_alpha", 0.5, "0.001 is usual"),
+    ("margin", 1, "0.05 is five points"),
+    ("target_gap", 1, "0.10 is ten points"),
+)
+
+
 def _number_complaints(plan: Plan) -> Iterator[str]:
-    if not 0 < plan.alpha < 0.5:
-        yield f"alpha: {plan.alpha} must lie between 0 and 0.5 (one-sided; 0.025 is usual)"
-    if not 0 < plan.marker_alpha < 0.5:
-        yield f"marker_alpha: {plan.marker_alpha} must lie between 0 and 0.5 (0.001 is usual)"
-    if not 0 < plan.margin < 1:
-        yield f"margin: {plan.margin} must lie between 0 and 1 (0.05 is five points)"
-    if not 0 < plan.target_gap < 1:
-        yield f"target_gap: {plan.target_gap} must lie between 0 and 1 (0.10 is ten points)"
+    for name, high, usual in _BETWEEN:
+        if not 0 < getattr(plan, name) < high:
+            yield f"{name}: {getattr(plan, name)} must lie between 0 and {high} ({usual})"
     if not 0 <= plan.enumerate_up_to <= 1_000_000:
         yield f"enumerate_up_to: {plan.enumerate_up_to} must lie between 0 and 1000000"
     if 0 < plan.alpha < 0.5 and plan.looks >= 1:

@@ -21,6 +21,9 @@ from analysis.report.part import (
 )
 from analysis.report.wording import range_words, score_words
 from analysis.stats.intervals import p_words, points, signed
+from analysis.words import words_in
+
+_WORDS = words_in("analysis.probe", "words.yaml")
 
 
 def exposure_part(
@@ -46,18 +49,10 @@ def _body(
     exposure: ReportTable, marked: ReportTable, markers: Sequence[MarkerExposure]
 ) -> Iterator[Block]:
     if exposure.rows:
-        yield Paragraph(
-            "Each instance's question asked from memory, without its data. Who knows more of the "
-            "public instances has met them, even where that does not raise a score; no verdict "
-            "rests on it. Where exposure is not shown, a gap near zero is no sign of resistance."
-        )
+        yield Paragraph(_WORDS["probes"])
         yield exposure
     if markers:
-        yield Paragraph(
-            "Each instance is published under one of eight markers, drawn at random and of no use "
-            "for the task. Who has not read it names the marker of its title one time in eight at "
-            "most, whatever its skill."
-        )
+        yield Paragraph(_WORDS["marked"])
         yield from (Paragraph(marker_words(row)) for row in markers)
         yield marked
 
@@ -95,7 +90,7 @@ _P: Columns = {
 def _exposure_table(rows: Sequence[Exposure]) -> ReportTable:
     return tabulate(
         "exposure",
-        "Answers from memory, without the instance's data: mean score in points of 100.",
+        _WORDS["exposure"],
         rows,
         {
             **_MODEL,
@@ -112,9 +107,7 @@ def _exposure_table(rows: Sequence[Exposure]) -> ReportTable:
 def _marker_table(rows: Sequence[MarkerExposure]) -> ReportTable:
     return tabulate(
         "markers",
-        "Markers named right, of the instances asked about; by chance one in 8 at most. Recalled: "
-        "the share of the public markers that was known, if the others were guessed. Control: p of "
-        "the private instances.",
+        _WORDS["markers"],
         rows,
         {
             **_MODEL,

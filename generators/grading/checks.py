@@ -79,18 +79,21 @@ class ListsNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberPrecision:
-    """At least ``share`` of the list's numbers are, as a multiset, among the true ones (R8a).
-
-    ``source`` names the column of the truth ("<table>.<column>") that ``values`` repeats;
-    if it is given, ``check_as_json`` writes it instead of them.
-    """
+class _Numbers:
+    """A list of numbers, and the true ones, as multisets. ``source`` names the column of the truth
+    ("<table>.<column>") that ``values`` repeats; if it is given, ``check_as_json`` writes it
+    instead of them."""
 
     path: KeyPath
     values: tuple[float, ...]
     share: float = 0.5
     tolerance: float = 0.0
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberPrecision(_Numbers):
+    """At least ``share`` of the list's numbers are among the true ones (R8a)."""
 
     def passes(self, answer: Answer) -> bool:
         """Report if the answer meets the check."""
@@ -104,17 +107,8 @@ class NumberPrecision:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberRecall:
-    """At least ``share`` of the true numbers are, as a multiset, in the list (R8a, R8e).
-
-    ``source`` as in NumberPrecision.
-    """
-
-    path: KeyPath
-    values: tuple[float, ...]
-    share: float = 0.5
-    tolerance: float = 0.0
-    source: str = ""
+class NumberRecall(_Numbers):
+    """At least ``share`` of the true numbers are in the list (R8a, R8e)."""
 
     def passes(self, answer: Answer) -> bool:
         """Report if the answer meets the check."""
@@ -186,7 +180,7 @@ class Unrepaired:
 
 @dataclass(frozen=True, slots=True)
 class FitsSchema:
-    """The answer block fits the brief's JSON Schema. ``source`` as in NumberPrecision: the schema
+    """The answer block fits the brief's JSON Schema. ``source`` as in _Numbers: the schema
     stands in the brief."""
 
     schema: str

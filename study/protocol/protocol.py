@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -363,9 +363,8 @@ def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFact, ...]:
     )
 
 
-_OF_ITEMS = frozenset(
-    ("prompt", "answer", "choices", "score", "shuffle", "group", "stratum", "strata", "files")
-) | {"published", "rubric"}
+_OF_COLUMNS = {each.name for each in fields(Columns)} - {"name"}
+_OF_ITEMS = {*_OF_COLUMNS, "strata", "published"}
 
 
 def _mode(section: TaskSection, usual: Mode = Mode.AGENTIC) -> Mode:
@@ -439,18 +438,9 @@ class _Tasks:
         path = Path(str(section.items))
         path = path if on_hub(path) else self.folder / path
         pool = pool_name(path)
-        columns = Columns(
-            name=pool,
-            prompt=str(section.prompt),
-            answer=str(section.answer),
-            score=section.score or ("choice" if section.choices else "exact"),
-            choices=section.choices,
-            group=section.group or "",
-            stratum=section.stratum or "",
-            files=section.files or "",
-            shuffle=section.shuffle,
-            rubric=section.rubric or "",
-        )
+        stated = section.model_dump(include=_OF_COLUMNS, exclude_none=True)
+        usual = {"name": pool, "score": "choice" if section.choices else "exact"}
+        columns = Columns(**usual | stated)
         if (columns.score == "choice") != bool(section.choices):
             raise self.fault(index, "the score `choice` and `choices` go together", "score")
         if (columns.score == "judge") != bool(section.rubric):

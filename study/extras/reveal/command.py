@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,13 +35,7 @@ from study.workspace.study import Study
 )
 @json_option
 def reveal(
-    study: Study,
-    tranche: int | None,
-    every: bool,
-    reason: str,
-    yes: bool,
-    check: Path | None,
-    as_json: bool,
+    study: Study, tranche: int | None, check: Path | None, as_json: bool, **asked: Any
 ) -> None:
     """Publish the seeds and nonces of both arms, so that anyone can check the draw.
 
@@ -55,16 +50,16 @@ def reveal(
     """
     from study.extras.reveal import reveal as reveals
 
-    if [tranche is not None, every, check is not None].count(True) != 1:
+    if [tranche is not None, asked["every"], check is not None].count(True) != 1:
         raise click.UsageError("give one of --tranche, --all and --check")
     if check is not None:
         _check(study, check, as_json)
     tranches = reveals.tranches_to_reveal(study, tranche)
-    reveals.check_revealable(study, tranches, reason)
-    if not yes:
-        which = "all seeds" if every else f"the seeds of tranche {tranche}"
+    reveals.check_revealable(study, tranches, asked["reason"])
+    if not asked["yes"]:
+        which = "all seeds" if tranche is None else f"the seeds of tranche {tranche}"
         click.confirm(f"Make {which} public? This cannot be undone.", abort=True, err=True)
-    record, path = reveals.reveal(study, tranches, reason, utc_now)
+    record, path = reveals.reveal(study, tranches, asked["reason"], utc_now)
     print_step(record, as_json, f"{record.count} seeds are public: {path}", True)
 
 

@@ -4,6 +4,7 @@ a registration are these."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -165,8 +166,8 @@ def _unbuilt(study: Study, environment: Mapping[str, str] | None = None) -> Faul
     """Yield settings that no machine could use, such as an unknown region; or, with the environment
     of this machine, what models need and it lacks: keys, libraries, weights."""
     for place, pin in _buyers(study.protocol):
-        keys = {endpoint_of(pin)[1]: "key"} if environment is None else environment
         try:
+            keys = {endpoint_of(pin)[1]: "key"} if environment is None else environment
             _build(pin, keys, study.folder)
         except HarnessError as error:
             if isinstance(error, ModelUnavailable) == (environment is not None):
@@ -203,7 +204,8 @@ def _price_needs(study: Study) -> Faults:
         return  # an error
     for place, pin in _buyers(study.protocol):
         price = prices.of(pin.provider, pin.version)
-        if price is not None and not (price.input or price.output or _is_here(endpoint_of(pin)[0])):
+        address = json.loads(dict(pin.settings).get("base_url", '""'))
+        if price is not None and not (price.input or price.output or _is_here(address)):
             yield (
                 place,
                 "its price is 0, and its server is not on this machine: state the price in "

@@ -10,25 +10,6 @@ from study.printing import print_step, progress_watch
 from study.steps import pipeline
 from study.workspace.study import Study
 
-underpowered_option = click.option(
-    "--underpowered",
-    metavar="REASON",
-    default="",
-    show_default=False,
-    help="Go on with a plan of too little power. The ledger records the reason and "
-    "the report shows it. Default: such a plan is refused.",
-)
-
-
-unproved_option = click.option(
-    "--unproved",
-    metavar="REASON",
-    default="",
-    show_default=False,
-    help="Go on with tasks in which `dosimeter template check` or `dosimeter tasks check` finds an "
-    "error. The ledger records the reason and the report shows it. Default: they are refused.",
-)
-
 
 @click.command()
 @folder_option
@@ -61,18 +42,25 @@ unproved_option = click.option(
     show_default="the first draw",
     help="Draw anew, before the plan is registered. The ledger keeps both draws, and the reason.",
 )
-@underpowered_option
-@unproved_option
+@click.option(
+    "--underpowered",
+    metavar="REASON",
+    default="",
+    show_default=False,
+    help="Go on with a plan of too little power. The ledger records the reason and "
+    "the report shows it. Default: such a plan is refused.",
+)
+@click.option(
+    "--unproved",
+    metavar="REASON",
+    default="",
+    show_default=False,
+    help="Go on with tasks in which `dosimeter template check` or `dosimeter tasks check` finds an "
+    "error. The ledger records the reason and the report shows it. Default: they are refused.",
+)
 @json_option
 def register(
-    study: Study,
-    draw_only: bool,
-    beacon: str,
-    relays: tuple[str, ...],
-    again: str,
-    underpowered: str,
-    unproved: str,
-    as_json: bool,
+    study: Study, draw_only: bool, relays: tuple[str, ...], as_json: bool, **asked: str
 ) -> None:
     """Draw and seal the seeds, and record the plan, the commit of the code and the sandbox image in
     the ledger.
@@ -96,26 +84,28 @@ def register(
       dosimeter register --beacon drand:34567890
       jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
     """
+    from registry.draws.beacon import RELAYS
     from study.steps.register.draw import DrawRequest, is_drawn
+    from study.steps.register.gate import ask_models, find_warnings
     from study.workspace.setup import REGISTRATION, pinned_image
 
-    request = DrawRequest(beacon, again=again)
-    if relays:
-        request = DrawRequest(beacon, relays, again)
+    underpowered, unproved = asked["underpowered"], asked["unproved"]
+    request = DrawRequest(asked["beacon"], relays or RELAYS, asked["again"])
     fresh = not is_drawn(study)
-    if draw_only or beacon or again or fresh:
+    if draw_only or request.beacon or request.again or fresh:
         with progress_watch("drawing") as watch:
             if not draw_only:
                 pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
             sealed, fresh = pipeline.draw(study, watch, underpowered, request, unproved)
         if fresh:
-            show_readiness(study)
+            for describe in contributions("describe_chances"):
+                click.echo(f"power: {describe(study.protocol)}", err=True)
+            for warning in find_warnings(study):
+                click.echo(f"warning: {warning}", err=True)
         if draw_only:
             print_step(sealed, as_json, pipeline.describe_draw(sealed), fresh)
             return
     if not study.ledger.find("preregistration"):
-        from study.steps.register.gate import ask_models
-
         for silent in ask_models(study):
             click.echo(f"warning: {silent}", err=True)
     with progress_watch("registering") as watch:
@@ -124,13 +114,3 @@ def register(
         click.echo(f"drawn: {pipeline.describe_draw(study.sealed_set())}", err=True)
     print_step(record, as_json, pipeline.describe(record), new)
     click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)
-
-
-def show_readiness(study: Study) -> None:
-    """Print the power of the plan, and what later steps will need, to stderr."""
-    from study.steps.register.gate import find_warnings
-
-    for describe in contributions("describe_chances"):
-        click.echo(f"power: {describe(study.protocol)}", err=True)
-    for warning in find_warnings(study):
-        click.echo(f"warning: {warning}", err=True)

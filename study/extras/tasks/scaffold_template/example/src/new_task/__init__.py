@@ -19,6 +19,7 @@ from generators.family import (
     answer_schema,
     form_criteria,
     list_of,
+    read_part,
 )
 from generators.grading.checks import Gated, ShareOf
 from generators.grading.item_lists import TEXTS, ItemList, ItemPrecision, ItemRecall, ListsItem
@@ -112,25 +113,7 @@ def make_key(truth: GroundTruth) -> dict[str, Any]:
     }
 
 
-PROMPT = """\
-The file `readings.csv` in your work folder is a table of {parameters.readings} readings of an \
-instrument, with the columns `id`, `status` (good or bad) and `value`.
-
-List the identifiers of the bad readings, then work out the mean value of the good ones.
-
-Report your findings in two sections:
-
-BAD READINGS: their identifiers.
-MEAN: the mean of the good readings, to at least two decimals.
-
-End with one JSON object between two lines of their own, as shown here:
-
-<answer>
-{{"task": "new_task", "bad": ["<identifier>", …], "mean": <number>}}
-</answer>
-
-You may instead write the same object to the file `answer.json` in the work folder.
-"""
+PROMPT = read_part(__name__, "prompt.md")  # braces that stay are written twice
 
 ANSWER_SCHEMA = answer_schema(NAME, {"bad": list_of(TEXT), "mean": NUMBER})
 
