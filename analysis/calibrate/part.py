@@ -22,7 +22,7 @@ from analysis.report.part import (
 )
 from analysis.report.wording import short, time_words_of
 from analysis.stats.intervals import counted, points, signed
-from analysis.words import words_in
+from analysis.words import templates_in, words_in
 
 _WORDS = words_in("analysis.calibrate", "words.yaml")
 _TITLE = "Known leaks in stored scores"
@@ -69,79 +69,9 @@ def _summary(made: RecordedCalibration) -> Iterator[Block]:
 
 def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
     """The results of a calibration in sentences, its notes last."""
-    result = made.found
-    sentences = [_ground_words(made), _rule_words(made)]
-    if result.se is not None and result.blank is not None and result.limit is not None:
-        dose = result.limit_dose
-        at = (
-            "more than a model gains there that knows every public instance"
-            if dose is None
-            else f"the gap of a model that knows {100 * dose:.0f} % of the public instances"
-        )
-        sentences.append(
-            f"By the {_first_outcome(made)} alone the gap's standard error is {points(result.se)} "
-            f"points: limit of blank {points(result.blank)} points, which 5 % of clean models "
-            f"exceed; limit of detection {points(result.limit)} points, {at}."
-        )
-        if (outcomes := len(made.body["plan"]["outcomes"])) > 1:
-            sentences.append(
-                f"The registered test takes the largest of {outcomes} outcomes, each "
-                "over its own spread, and finds leaks below that limit where another outcome shows "
-                "them better: the table has what it found."
-            )
-    return (*sentences, _enough_words(made), _marker_words(made), *made.notes)
-
-
-def _first_outcome(made: RecordedCalibration) -> str:
-    name = made.body["plan"]["outcomes"][0]
-    return OUTCOME_WORDS.get(name, name)
-
-
-def _ground_words(made: RecordedCalibration) -> str:
-    result = made.found
-    size = f"{result.n_public} public and {result.n_private} private instances"
-    alpha = f"the test has the one-sided alpha of one look, {result.alpha:.3g}"
-    return (
-        f"Known leaks were put into the stored scores of {made.model}, wave {made.wave}, on "
-        f"{size}; knowing an instance brings {made.known}, and {alpha}."
-    )
-
-
-def _rule_words(made: RecordedCalibration) -> str:
-    """By which rule a dose counts as found."""
-    family = made.found.family
-    if family == 1:
-        return "Found: p of this model alone, which needs no adjusting, is at most alpha."
-    named = "Holm" if made.multiplicity == "holm" else "Westfall–Young"
-    place = " (this one in the place of each in turn)" if len(made.beside) == family else ""
-    return (
-        f"Found: p adjusted by {named} over {family} models of the look, beside "
-        f"{', '.join(made.beside)}{place}, is at most alpha."
-    )
-
-
-def _enough_words(made: RecordedCalibration) -> str:
-    result = made.found
-    ends = _ends(*result.enough_interval)
-    if result.enough is None:
-        sentence = "Which share is found with probability 0.8 cannot be estimated from these trials"
-    else:
-        share = f"{100 * result.enough:.1f} % of the public instances"
-        sentence = f"Found with probability 0.8: a model that knows {share}"
-    return f"{sentence} (95 % interval: {ends})." if ends else f"{sentence}."
-
-
-def _marker_words(made: RecordedCalibration) -> str:
-    rates = made.body["markers"]
-    found = " and ".join(
-        f"{100 * float(share):g} % with {power:.2f}" for share, power in rates["found"].items()
-    )
-    models = f"{counted(rates['looks'], 'look')} of {counted(rates['models'], 'model')}"
-    return (
-        f"Markers, by their exact test on {rates['asked']} public instances and {models}: if none "
-        f"recalls any, one is called exposed with probability {rates['false_alarms']:.2g} (at most "
-        f"{rates['alpha']:g} is registered); a model that recalls {found} probability is found."
-    )
+    pages = templates_in("analysis.calibrate", escape=False, points=points, counted=counted)
+    text = pages.get_template("words.txt.j2").render(made=made, outcome_words=OUTCOME_WORDS)
+    return tuple(text.strip().split("\n"))
 
 
 def calibration_table(made: RecordedCalibration) -> ReportTable:
@@ -165,16 +95,3 @@ def calibration_table(made: RecordedCalibration) -> ReportTable:
 
 def _percents(interval: Sequence[float]) -> str:
     return f"{100 * interval[0]:.0f} to {100 * interval[1]:.0f} %"
-
-
-def _ends(low: float | None, high: float | None) -> str:
-    """The ends that are bounded."""
-    if low is None and high is None:
-        return ""
-    if low is None:
-        return f"at most {100 * (high or 0.0):.1f} %"
-    if low > 1:  # a share of which there is none
-        return "beyond 100 %"
-    if high is None:
-        return f"at least {100 * low:.1f} %, without an upper end"
-    return f"{100 * low:.1f} to {100 * high:.1f} %"
