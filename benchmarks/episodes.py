@@ -149,15 +149,13 @@ def _instances() -> dict[str, TaskInstance]:
 def workbench(folder: str) -> Workbench:
     study, run = new_identity(), new_identity()
     context = RunContext(
-        study="benchmark",
+        plan=WavePlan("benchmark", 0, (PIN,), (1,), _root().hex),
         run="sha256:" + "0" * 64,
-        wave=0,
         store=folder,
         recipients=(study[1],),
         trusted=frozenset(),
         run_recipient=run[1],
         run_identity=run[0],
-        models=(PIN,),
         sandbox="local",
         runtime="",
         image_tag="",
@@ -182,7 +180,7 @@ def run_episodes(cells: Sequence[Cell], bench: Workbench) -> None:
         )
         EPISODE_CODEC.write(bench.store, attempt_key(cell.episode, 1), episode, keys)
         grade = grade_episode(instance, episode)
-        result = summarise_episode(context.wave, cell, episode, grade, 1)
+        result = summarise_episode(context.plan.wave, cell, episode, grade, 1)
         RESULT_CODEC.write(bench.store, result_key(cell.episode), result, keys)
 
 

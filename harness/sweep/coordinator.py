@@ -8,7 +8,7 @@ import math
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from harness.build_model import provider_key
 from harness.episode import Cell
@@ -16,7 +16,7 @@ from harness.logs import name_logs
 from harness.spending.budget import Spend
 from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import LOOK_SECONDS, Claim, HeartbeatSender
-from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome, StatedLimit
+from harness.sweep.governor import LeaseOutcome
 from harness.sweep.leases import LeaseBook, LeaseRules, Progress, SweepOrder, WorkerEnd
 from harness.sweep.metrics import MetricRecorder
 from harness.sweep.outbox import StorePause
@@ -35,16 +35,11 @@ _STORE_SECONDS = 5.0  # between two tries at a store that is away
 
 
 @dataclass(frozen=True, slots=True)
-class SweepOptions:
+class SweepOptions(LeaseRules):
     """Settings of a sweep. Seconds are wall time."""
 
     workers: tuple[int, int] = (1, 1)  # the fewest and the most
     spare_seconds: float = 60.0  # after which a worker that is not needed ends
-    silence_seconds: float = 60.0
-    max_failures: int = 3
-    probe_seconds: float = PROBE_SECONDS  # between probes of a provider that is down
-    give_up: bool = False  # count failures of providers as failures of cells
-    limits: Mapping[str, StatedLimit] = field(default_factory=dict)  # by model
 
 
 class Coordinator:
@@ -255,18 +250,12 @@ class Coordinator:
         def recount(cell: Cell) -> Spend:
             return count_spend(cell, store, context) or Spend()
 
-        keys = {pin.name: provider_key(pin) for pin in context.models}
+        pins = context.plan.models
+        providers = {pin.name: name for pin in pins if (name := provider_key(pin)) is not None}
         return LeaseBook(
             cells,
             finished,
-            LeaseRules(
-                self._options.silence_seconds,
-                max_failures=self._options.max_failures,
-                providers={name: key for name, key in keys.items() if key is not None},
-                probe_seconds=self._options.probe_seconds,
-                give_up=self._options.give_up,
-                limits=self._options.limits,
-            ),
+            replace(self._options, providers=providers),
             budget=budget,
             recount=recount,
             keep_killed=lambda cell: keep_killed(cell, store, context, begun, utc_now),

@@ -9,7 +9,7 @@ episodes are at work than keep it busy. Pure bookkeeping; the clock is passed in
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
@@ -144,35 +144,6 @@ class ModelProgress:
     exhausted: int = 0
     failures: tuple[FailedAttempts, ...] = ()
     used: Consumption = Consumption()
-
-
-@dataclass(slots=True)
-class ModelTally:
-    """Counts of one model in a sweep: its cells, its failed attempts, and what they all used."""
-
-    owed: int = 0  # at the start of the run, finished ones included
-    finished: int = 0
-    exhausted: int = 0
-    used: Consumption = Consumption()
-    _attempts: Counter[str] = field(default_factory=Counter)  # failed ones, by error class
-    _cells: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-
-    def record(self, outcome: LeaseOutcome) -> None:
-        """Count an outcome of a cell that is owed."""
-        self.finished += outcome.finished
-        self.used += outcome.used
-
-    def record_failure(self, outcome: LeaseOutcome) -> None:
-        """Count a failed attempt."""
-        self._attempts[outcome.error_class] += 1
-        self._cells[outcome.error_class].add(outcome.episode)
-
-    def failures(self) -> tuple[FailedAttempts, ...]:
-        """Return the failed attempts by error class."""
-        return tuple(
-            FailedAttempts(name, attempts, len(self._cells[name]))
-            for name, attempts in sorted(self._attempts.items())
-        )
 
 
 @dataclass(slots=True)

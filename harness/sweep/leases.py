@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 
 from harness.episode import Cell
-from harness.spending.budget import Account, Budget, Spend
+from harness.spending.budget import Account, Budget, PricedModel, Spend, SpendingLimits
 from harness.sweep.governor import (
     KILLED,
     PROBE_SECONDS,
@@ -26,9 +27,9 @@ from harness.sweep.governor import (
     RATE_WAIT,
     REFUSED_KEY,
     Consumption,
+    FailedAttempts,
     LeaseOutcome,
     ModelProgress,
-    ModelTally,
     ProviderGate,
     StatedLimit,
     WaitReason,
@@ -109,7 +110,7 @@ class LeaseRules:
     that are known, by model.
     """
 
-    silence_seconds: float
+    silence_seconds: float = 60.0
     max_failures: int = 3
     probe_seconds: float = PROBE_SECONDS
     give_up: bool = False
@@ -126,7 +127,7 @@ class LeaseBook:
         finished: bytes | bytearray,
         rules: LeaseRules,
         budget: Budget | None = None,
-        recount: Callable[[Cell], Spend] | None = None,
+        recount: Callable[[Cell], Spend] = lambda cell: Spend(),
         keep_killed: Callable[[Cell], None] = lambda cell: None,
     ) -> None:
         """Open the book over the cells without a result, each model's in the order of their
@@ -138,9 +139,9 @@ class LeaseBook:
         self._schedule, self._done = cells, bytearray(finished)
         self._cells: dict[str, Cell] = {}  # that were tried or set aside, and are owed, by episode
         self._numbers: dict[str, int] = {}  # theirs
-        self._owed, self.finished = len(cells), len(cells) - self._done.count(0)
         self._rules = rules
-        self.budget, self.recount = budget, recount
+        unpriced = (PricedModel(name, provider="", price=None) for name in cells.ranges)
+        self.budget, self.recount = budget or Budget(SpendingLimits(), unpriced), recount
         self._keep_killed = keep_killed
         self._models: dict[str, _ModelCells] = {}
         breaks = None if rules.give_up else rules.probe_seconds
@@ -148,8 +149,7 @@ class LeaseBook:
         self._gates = tuple(dict.fromkeys(gates.values()))
         for name, numbers in cells.ranges.items():
             owed = self._done.count(0, numbers.start, numbers.stop)
-            tally = ModelTally(len(numbers), len(numbers) - owed)
-            model = _ModelCells(gates[name], tally, numbers.start, numbers.stop, owed)
+            model = _ModelCells(gates[name], numbers.start, numbers.stop, owed, len(numbers) - owed)
             self._models[name] = model
         self._later: list[tuple[float, str]] = []
         self._leases: dict[str, str] = {}  # episode → worker
@@ -157,7 +157,6 @@ class LeaseBook:
         self._clock = 0.0  # time of the last message
         self._granted = 0  # leases so far
         self._failed: Counter[str] = Counter()
-        self._exhausted = 0
         self._lost = 0  # leases, with their workers
 
     def lease(
@@ -194,7 +193,7 @@ class LeaseBook:
             if self._has_ready(model) and not model.over_budget:
                 return False  # its provider admits none for now
             waits = name in later or any(map(self._is_waiting, model.over_budget))
-            if waits and (self.budget is None or self.budget.affords(name)):
+            if waits and self.budget.affords(name):
                 return False
         return True
 
@@ -206,15 +205,17 @@ class LeaseBook:
             cell = self._cells.get(outcome.episode) or self._untried(outcome.episode)
             if cell is None:
                 continue
-            self._settle(cell, outcome)
-            self._models[cell.model].tally.record(outcome)
-            self._models[cell.model].provider.record(outcome, now)
+            if outcome.spend is not None:
+                self.budget.settle(cell.model, cell.episode, outcome.spend, outcome.finished)
+            model = self._models[cell.model]
+            model.used += outcome.used
+            model.provider.record(outcome, now)
             holder = self._leases.get(outcome.episode)
             if holder is not None and (outcome.finished or holder == worker):
                 self._end_lease(outcome.episode)
             if outcome.finished:
                 self._remove(cell)
-                self.finished += 1
+                model.finished += 1
             elif holder == worker:
                 self._fail(cell, outcome, now)
 
@@ -295,25 +296,25 @@ class LeaseBook:
 
     def progress(self) -> Progress:
         """Count the cells by state, as of the last message."""
+        models = tuple(map(self._model_progress, sorted(self._models)))
         classes: Counter[str] = Counter()
-        for model in self._models.values():
-            for failed in model.tally.failures():
-                classes[failed.error_class] += failed.attempts
+        for failed in chain.from_iterable(model.failures for model in models):
+            classes[failed.error_class] += failed.attempts
         return Progress(
-            owed=self._owed,
-            finished=self.finished,
+            owed=len(self._schedule),
+            finished=sum(model.finished for model in models),
             leased=len(self._leases),
-            waiting=self._owed - self.finished - self._exhausted - len(self._leases),
-            exhausted=self._exhausted,
+            waiting=sum(model.waiting for model in models),
+            exhausted=sum(model.exhausted for model in models),
             lost=self._lost,
             failures=tuple(sorted(classes.items())),
             held=sum(map(self._count_held, self._models)),
-            accounts=() if self.budget is None else self.budget.accounts(),
-            models=tuple(map(self._model_progress, sorted(self._models))),
+            accounts=self.budget.accounts(),
+            models=models,
         )
 
     def _model_progress(self, name: str) -> ModelProgress:
-        model, tally = self._models[name], self._models[name].tally
+        model = self._models[name]
         waiting = model.owed - model.running
         reason, failure, seconds = self._wait(name) if waiting else (WaitReason.NOTHING, "", 0.0)
         return ModelProgress(
@@ -323,11 +324,14 @@ class LeaseBook:
             reason=reason,
             failure=failure,
             seconds=seconds,
-            owed=tally.owed,
-            finished=tally.finished,
-            exhausted=tally.exhausted,
-            failures=tally.failures(),
-            used=tally.used,
+            owed=model.owed + model.finished + model.exhausted,
+            finished=model.finished,
+            exhausted=model.exhausted,
+            failures=tuple(
+                FailedAttempts(error, len(cells), len(set(cells)))
+                for error, cells in sorted(model.failed.items())
+            ),
+            used=model.used,
         )
 
     def _wait(self, name: str) -> tuple[WaitReason, str, float]:
@@ -341,7 +345,7 @@ class LeaseBook:
         if not provider.admits(self._clock):
             return WaitReason.LIMIT, RATE_LIMIT, 0.0
         if model.over_budget:
-            affords = self.budget is not None and self.budget.affords(name)
+            affords = self.budget.affords(name)
             return WaitReason.NOTHING if affords else WaitReason.BUDGET, "", 0.0
         if self._has_ready(model):
             return WaitReason.NOTHING, "", 0.0
@@ -352,16 +356,13 @@ class LeaseBook:
     def _next(self, now: float) -> str | None:
         """The next cell that is ready, admitted by its provider and within the budget: of the model
         with the fewest at work, in turn."""
-        for name in sorted(self._models, key=self._turn):
-            model = self._models[name]
+        for model in sorted(
+            self._models.values(), key=lambda each: (each.running, each.last_lease)
+        ):
             ready = not model.stopped and model.provider.admits(now)
             if ready and (episode := self._next_of(model)) is not None:
                 return episode
         return None
-
-    def _turn(self, name: str) -> tuple[int, int]:
-        model = self._models[name]
-        return model.running, model.last_lease
 
     def _next_of(self, model: _ModelCells) -> str | None:
         """A model's next cell that is within the budget: first of those that were not before. If
@@ -396,8 +397,7 @@ class LeaseBook:
     def _count_held(self, name: str) -> int:
         """Count the waiting cells of a model if the budget does not pay for them."""
         model = self._models[name]
-        unpaid = self.budget is not None and not self.budget.affords(name)
-        held = not model.stopped and (unpaid or model.over_budget)
+        held = not model.stopped and (model.over_budget or not self.budget.affords(name))
         return model.owed - model.running if held else 0
 
     def _keep(self, number: int) -> Cell:
@@ -415,13 +415,7 @@ class LeaseBook:
         return episode in self._cells and episode not in self._leases
 
     def _pays(self, episode: str) -> bool:
-        if self.budget is None:
-            return True
         return self.budget.reserve(self._cells[episode].model, episode)
-
-    def _settle(self, cell: Cell, outcome: LeaseOutcome) -> None:
-        if self.budget is not None and outcome.spend is not None:
-            self.budget.settle(cell.model, cell.episode, outcome.spend, outcome.finished)
 
     def _begin_lease(self, episode: str, worker: str, now: float) -> None:
         self._leases[episode] = worker
@@ -435,8 +429,7 @@ class LeaseBook:
         name = self._cells[episode].model
         self._models[name].running -= 1
         self._models[name].provider.end(episode, self._clock)
-        if self.budget is not None:
-            self.budget.release(name, episode)
+        self.budget.release(name, episode)
 
     def _remove(self, cell: Cell) -> None:
         """Take a cell that is owed no more out of the book."""
@@ -445,17 +438,12 @@ class LeaseBook:
         self._models[cell.model].owed -= 1
 
     def _requeue(self, episodes: Iterable[str]) -> int:
-        lost = tuple(episodes)
-        spends: dict[str, Spend] = {}
-        if self.budget is not None and self.recount is not None:
-            # All of them first: the store may be away, and then they are queued again later.
-            spends = {episode: self.recount(self._cells[episode]) for episode in lost}
-        for episode in reversed(lost):
-            cell = self._cells[episode]
-            if self.budget is not None and episode in spends:
-                self.budget.settle(cell.model, episode, spends[episode])
-            self._end_lease(episode)
-            self._models[cell.model].ready.appendleft(episode)
+        # All costs first: the store may be away, and then they are queued again later.
+        lost = [(cell, self.recount(cell)) for cell in map(self._cells.__getitem__, episodes)]
+        for cell, spend in reversed(lost):
+            self.budget.settle(cell.model, cell.episode, spend)
+            self._end_lease(cell.episode)
+            self._models[cell.model].ready.appendleft(cell.episode)
         return len(lost)
 
     def _fail(self, cell: Cell, outcome: LeaseOutcome, now: float) -> None:
@@ -465,7 +453,7 @@ class LeaseBook:
         if error == RATE_WAIT:
             model.ready.appendleft(cell.episode)
             return
-        model.tally.record_failure(outcome)
+        model.failed[error].append(cell.episode)
         wait = asked_pause(outcome)
         if error == REFUSED_KEY and not self._rules.give_up:
             if not model.stopped:
@@ -478,8 +466,7 @@ class LeaseBook:
             logger.info("a cell's attempt failed (%s), number %d", error, failures, extra=named)
             if failures >= self._rules.max_failures:
                 self._remove(cell)
-                self._exhausted += 1
-                model.tally.exhausted += 1
+                model.exhausted += 1
                 return
             wait = max(wait, _BACKOFF[min(failures, len(_BACKOFF)) - 1])
         if wait:
@@ -499,12 +486,15 @@ class _ModelCells:
     """Cells of one model in a lease book."""
 
     provider: ProviderGate
-    tally: ModelTally
     first: int  # number from which on none was tried
     stop: int
     owed: int  # those at work included
+    finished: int
     ready: deque[str] = field(default_factory=deque)  # tried before
     over_budget: deque[str] = field(default_factory=deque)
     running: int = 0
     last_lease: int = 0  # number of the lease that was granted last
     stopped: bool = False  # its key was refused
+    exhausted: int = 0
+    used: Consumption = field(default_factory=Consumption)
+    failed: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

@@ -321,7 +321,7 @@ def _seal_result(
 ) -> tuple[bytes, Keys]:
     """Return the sealed result of a cell, by the last of its attempts, and the keys to store it."""
     grade, price = grade_episode(instance, attempts[-1]), context.price(cell.model)
-    result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
+    result = summarise_episode(context.plan.wave, cell, attempts[-1], grade, len(attempts), price)
     # A worker reads no result, so that it cannot tell whose one is that is there already.
     keys = replace(context.keys_of(cell), recipients=context.recipients, identities=identities)
     return keys.seal(result_key(cell.episode), RESULT_CODEC.encode(result)), keys

@@ -16,7 +16,7 @@ import hmac
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import isqrt
 from typing import Any, overload
@@ -26,7 +26,7 @@ from generators.task import TaskSpec
 from harness.episode import Cell, Mode
 from harness.storage import Codec, hex_of
 from registry.canonical import canonical_bytes, digest_value
-from registry.ledger.records import ModelPin, answering_pin, record_body
+from registry.ledger.records import ModelPin, RunManifest, answering_pin, record_body
 from registry.signing import derive_key
 
 _TOGETHER = 8  # replicates of an instance in a round
@@ -99,6 +99,11 @@ class WavePlan:
     schedule_seed: str
     tranches: tuple[tuple[int, ...], ...] = ()
     single_turn: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, manifest: RunManifest) -> WavePlan:
+        """Return what a manifest records of the cells."""
+        return cls(**{each.name: getattr(manifest, each.name) for each in fields(cls)})
 
 
 @dataclass(frozen=True)

@@ -46,15 +46,13 @@ _INSTANCES = 16  # kept by a worker: with those that it may lease ahead, no more
 class RunContext:
     """Everything that a worker needs to know about a run. It holds no arm and no study key."""
 
-    study: str
+    plan: WavePlan
     run: str  # digest of the RunManifest
-    wave: int
     store: str  # uri
     recipients: tuple[str, ...]  # the study's
     trusted: frozenset[str]  # public keys that sign for the study
     run_recipient: str
     run_identity: str = field(repr=False)  # "" in a worker, to which a cell brings its own key
-    models: tuple[ModelPin, ...]
     sandbox: str  # "docker" or "local"
     runtime: str
     image_tag: str
@@ -72,11 +70,6 @@ class RunContext:
     allow_unknown_price: bool = False
     # Amounts that judges and probes have cost the wave already.
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = ()
-    # Of the schedule, as the manifest records them.
-    schedule_seed: str = ""
-    replicates: tuple[int, ...] = ()
-    tranches: tuple[tuple[int, ...], ...] = ()
-    single_turn: tuple[str, ...] = ()
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -99,7 +92,7 @@ class RunContext:
     def replies(self, cell: Cell, store: Store) -> ReplyStore:
         """Return the paid replies of a cell, of all its attempts."""
         payer = Payer.of(self.pin(cell.model))
-        charge = Charge(CallKind.EPISODE, payer, cell.episode, self.wave)
+        charge = Charge(CallKind.EPISODE, payer, cell.episode, self.plan.wave)
         return ReplyStore(store, charge, self.keys_of(cell))
 
     def lease(self, cell: Cell) -> Cell:
@@ -120,16 +113,7 @@ class RunContext:
 
     def schedule(self, instances: Iterable[WaveInstance]) -> Schedule:
         """Return the cells of the run on its instances. Needs the run's key."""
-        plan = WavePlan(
-            self.study,
-            self.wave,
-            models=self.models,
-            replicates=self.replicates,
-            schedule_seed=self.schedule_seed,
-            tranches=self.tranches,
-            single_turn=self.single_turn,
-        )
-        return schedule_cells(plan, instances, self.run_identity)
+        return schedule_cells(self.plan, instances, self.run_identity)
 
     @property
     def priced(self) -> dict[str, PricedModel]:
@@ -142,7 +126,7 @@ class RunContext:
 
     def pin(self, model: str) -> ModelPin:
         """Return the pin of a model."""
-        return next(pin for pin in self.models if pin.name == model)
+        return next(pin for pin in self.plan.models if pin.name == model)
 
     def ceiling(self, model: str) -> Ceiling:
         """Return the limits on tokens and cost of an episode of a model. Raises HarnessError."""
@@ -277,9 +261,9 @@ def _open_models(context: RunContext) -> dict[str, ModelOrAgent]:
             f"it has other libraries than the driver of this sweep ({', '.join(other)}): install "
             "what requirements.lock names on both"
         )
-    for pin in context.models:
+    for pin in context.plan.models:
         context.ceiling(pin.name)
-    return {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
+    return {pin.name: build_model(pin, folder=context.folder) for pin in context.plan.models}
 
 
 def open_sandboxes(context: RunContext) -> SandboxProvider:

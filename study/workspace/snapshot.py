@@ -202,17 +202,8 @@ def run_identity_of(study: Study, manifest: RunManifest) -> str:
 def cells_of(study: Study, manifest: RunManifest) -> Schedule:
     """Return every cell of a wave in the order of its schedule. Needs the study's key or the
     operator's. Raises RegistryError."""
-    plan = WavePlan(
-        manifest.study,
-        manifest.wave,
-        models=manifest.models,
-        replicates=manifest.replicates,
-        schedule_seed=manifest.schedule_seed,
-        tranches=manifest.tranches,
-        single_turn=manifest.single_turn,
-    )
     instances = instances_of(study.instances(), manifest)
-    return schedule_cells(plan, instances, run_identity_of(study, manifest))
+    return schedule_cells(WavePlan.of(manifest), instances, run_identity_of(study, manifest))
 
 
 def instances_of(drawn: Iterable[WaveInstance], manifest: RunManifest) -> tuple[WaveInstance, ...]:

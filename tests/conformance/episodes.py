@@ -130,9 +130,9 @@ def _run_all(
     identity, recipient = new_identity()
     pin = client.pin(url, **SETTINGS)
     context = RunContext(
-        study="s", run="sha256:" + "a" * 64, wave=0, store=store, recipients=(recipient,),
-        trusted=frozenset(),
-        run_recipient=recipient, run_identity=identity, models=(pin,), sandbox="local", runtime="",
+        plan=WavePlan("s", 0, (pin,), (1,), ROOT.hex), run="sha256:" + "a" * 64, store=store,
+        recipients=(recipient,), trusted=frozenset(),
+        run_recipient=recipient, run_identity=identity, sandbox="local", runtime="",
         image_tag="", image_digest="none", parallel=1, folder=".", code="",
     )  # fmt: skip
     models = {pin.name: build_model(pin, ENVIRONMENT)}

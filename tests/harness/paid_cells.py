@@ -37,15 +37,13 @@ def cells(url: str, count: int = COUNT) -> Schedule:
 def bench(url: str, folder: str, study: str, identity: str) -> Workbench:
     """A worker's equipment, of a study with this recipient and a run with this identity."""
     context = RunContext(
-        study="s",
+        plan=WavePlan("s", 0, (pin_at(url),), (1,), Seed(bytes(32)).hex),
         run="sha256:" + "a" * 64,
-        wave=0,
         store=folder,
         recipients=(study,),
         trusted=frozenset(),
         run_recipient=recipient_of(identity),
         run_identity=identity,
-        models=(pin_at(url),),
         sandbox="local",
         runtime="",
         image_tag="",

@@ -352,7 +352,7 @@ def _put(study: Study, context: RunContext, cell: Cell, run: _Run, episode: Epis
     is_new = EPISODE_CODEC.write(study.store, key, episode, keys)
     if not is_new and EPISODE_CODEC.read(study.store, key, keys) != episode:
         raise StudyError(
-            f"wave {context.wave}: an import that was cut off had other logs: import those"
+            f"wave {context.plan.wave}: an import that was cut off had other logs: import those"
         )
     if (score := run.score) is None:
         grade = grade_episode(instance_of(cell, study.protocol.catalog), episode)
@@ -360,6 +360,6 @@ def _put(study: Study, context: RunContext, cell: Cell, run: _Run, episode: Epis
     else:  # the columns have the same value, whatever a plan names
         grade = Grade(cell.episode, GRADER, GradeStatus.GRADED, (), (), verdicts=(), score=score)
         grade, price = replace(grade, key_fraction=score, gate_free=score), None
-    result = summarise_episode(context.wave, cell, episode, grade, 1, price)
+    result = summarise_episode(context.plan.wave, cell, episode, grade, 1, price)
     own = replace(keys, recipients=context.recipients, identities=())  # which open no result
     RESULT_CODEC.write(study.store, result_key(cell.episode), result, own)

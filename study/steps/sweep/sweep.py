@@ -21,7 +21,7 @@ from harness.sweep.drive import Crew, LocalCrew, run_sweep
 from harness.sweep.governor import StatedLimit
 from harness.sweep.leases import Progress
 from harness.sweep.run_cell import close_cell
-from harness.sweep.schedule import Schedule
+from harness.sweep.schedule import Schedule, WavePlan
 from harness.sweep.workbench import RunContext
 from registry.canonical import digest_value
 from registry.errors import ForeignObject
@@ -164,15 +164,13 @@ def context_of(
     """Return the context that a run's workers need. Needs the study's key, to decrypt the run's."""
     identity = run_identity_of(study, manifest)
     return RunContext(
-        study=manifest.study,
+        plan=WavePlan.of(manifest),
         run=digest_value(record_body(manifest)),
-        wave=manifest.wave,
         store=study.store.uri,
         recipients=study.readers(),
         trusted=study.trusted(),
         run_recipient=manifest.run_recipient,
         run_identity=identity,
-        models=manifest.models,
         sandbox=manifest.sandbox,
         runtime=manifest.runtime,
         image_tag=image.tag,
@@ -189,10 +187,6 @@ def context_of(
         limits=pricing.limits,
         allow_unknown_price=pricing.allow_unknown,
         spent_elsewhere=spent_elsewhere,
-        schedule_seed=manifest.schedule_seed,
-        replicates=manifest.replicates,
-        tranches=manifest.tranches,
-        single_turn=manifest.single_turn,
     )
 
 

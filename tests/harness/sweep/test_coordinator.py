@@ -37,7 +37,6 @@ def context(tmp_path: Path) -> RunContext:
     """Of a run of which a driver has opened an epoch, whose worker has claimed two cells."""
     made = paid_cells.bench("http://127.0.0.1:9", str(tmp_path), STUDY, RUN).context
     root = Seed(bytes(32))
-    made = replace(made, schedule_seed=root.hex, replicates=(1,))
     spec = TaskSpec("compute_average", "3", "easy", ())
     family = INSTALLED.family(spec.family)
     seeds = [root.child("cell", number) for number in range(COUNT)]
@@ -70,7 +69,7 @@ def no_metric(name: str, description: str, tags: tuple[str, ...]) -> None:
 def next_coordinator(
     context: RunContext, silence_seconds: float = 60.0, most: int = 1
 ) -> Iterator[Coordinator]:
-    options = SweepOptions((1, most), 0.0, silence_seconds)
+    options = SweepOptions(silence_seconds, workers=(1, most), spare_seconds=0.0)
     made = Coordinator(options, lambda run: MetricRecorder(run, no_metric, no_metric))
     made.open(context, context.run_identity, context.epochs.open(), frozenset())
     yield made

@@ -19,6 +19,7 @@ from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, attempt_key
 from harness.sweep.run_cell import close_cell, keep_killed, run_cell
+from harness.sweep.schedule import WavePlan
 from harness.sweep.workbench import RunContext, Workbench, check_host
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, RegistryError
@@ -58,9 +59,9 @@ CLUMSY = ModelPin("clumsy", "scripted", "clumsy/1", ())
 
 def bench(sandboxes: LocalSandboxes) -> Workbench:
     context = RunContext(
-        study="s", run="sha256:" + "0" * 64, wave=0, store="memory:", recipients=(RECIPIENT,),
-        trusted=frozenset(),
-        run_recipient=RECIPIENT, run_identity=IDENTITY, models=(CLUMSY,), sandbox="local",
+        plan=WavePlan("s", 0, (CLUMSY,), (1,), ""), run="sha256:" + "0" * 64, store="memory:",
+        recipients=(RECIPIENT,), trusted=frozenset(), run_recipient=RECIPIENT,
+        run_identity=IDENTITY, sandbox="local",
         runtime="runc", image_tag="", image_digest="none", parallel=1, folder=".", code="",
     )  # fmt: skip
     return Workbench(context, MemoryStore(), {"clumsy": Clumsy()}, sandboxes)
@@ -174,7 +175,7 @@ def fit_context() -> RunContext:
     """Of a run that this host can work on once it has the model's key."""
     return replace(
         bench(LocalSandboxes()).context,
-        models=(PAID,),
+        plan=WavePlan("s", 0, (PAID,), (1,), ""),
         run_identity="",  # not needed for the check
         code=code_digest(),
         packages=installed_packages(),

@@ -57,7 +57,8 @@ def in_one_turn(url: str) -> ModelPin:
 def context_of(url: str, folder: Path) -> RunContext:
     """Of a run with two cells at once."""
     made = paid_cells.bench(url, str(folder), RECIPIENT, RUN).context
-    return replace(made, models=(in_one_turn(url),), parallel=AT_ONCE, code=code_digest())
+    plan = replace(made.plan, models=(in_one_turn(url),))
+    return replace(made, plan=plan, parallel=AT_ONCE, code=code_digest())
 
 
 def cells_of(url: str, count: int) -> tuple[Cell, ...]:
