@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from generators.seed import Seed
 from generators.task import Brief
-from harness.agent.limits import Ceiling
-from harness.agent.loop import AgentRun
+from harness.agent.loop import AgentRun, AgentTask
 from harness.model import Model
 from harness.sandboxes.sandbox import Sandbox, SandboxProvider
-from harness.spending.purchases import Journal
-
-
-@dataclass(frozen=True, slots=True)
-class AgentTask:
-    """What an agent works with in one episode. ``tick`` is a monotonic clock in seconds."""
-
-    brief: Brief
-    sandbox: Sandbox
-    seed: Seed
-    journal: Journal
-    tick: Callable[[], float]
-    ceiling: Ceiling
 
 
 @runtime_checkable

@@ -52,6 +52,19 @@ _TOOK = re.compile(r"^(\[exit code \d+, )\d+\.\d\d s", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
+class AgentTask:
+    """What an agent works with in one episode. ``tick`` is a monotonic clock in
+    seconds, ``seed`` the model's own."""
+
+    brief: Brief
+    sandbox: Sandbox
+    seed: Seed
+    journal: Journal
+    tick: Callable[[], float]
+    ceiling: Ceiling = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True)
 class AgentRun:
     """One run of an agent: messages, turns and how it ended."""
 
@@ -79,27 +92,15 @@ class AgentRun:
         return reduce(add, known) if known else Usage()
 
 
-def run_agent(
-    brief: Brief,
-    model: Model,
-    sandbox: Sandbox,
-    seed: Seed,
-    journal: Journal,
-    tick: Callable[[], float],
-    *,
-    libraries: Libraries = (),
-    ceiling: Ceiling = UNLIMITED,
-) -> AgentRun:
-    """Let the model work on the brief until it answers or meets a limit: turns, working time,
-    tokens, cost, the length of what it takes.
+def run_agent(task: AgentTask, model: Model, libraries: Libraries = ()) -> AgentRun:
+    """Let the model work on the task until it answers or meets a limit: turns, working time,
+    tokens, cost, the length of what it takes. ``libraries`` are those of the sandbox.
 
-    ``seed`` is the model's own; ``tick`` a monotonic clock in seconds; ``libraries`` what the
-    sandbox has. An AttemptFailed ends the run as FAILED with the turns so far, and so does the
-    wall time of an episode. Raises HarnessError if the ceiling cannot be enforced.
+    An AttemptFailed ends the run as FAILED with the turns so far, and so does the wall time of an
+    episode. Raises HarnessError if the ceiling cannot be enforced.
     """
-    opening = opening_messages(brief, libraries, ceiling)
-    session = _Session(brief, model, sandbox, seed, journal, tick, opening, ceiling, tick())
-    error = ""
+    opening = opening_messages(task.brief, libraries, task.ceiling)
+    session, error = _Session(task, model, opening, task.tick()), ""
     try:
         stop = session.work()
     except AttemptFailed as failed:
@@ -135,14 +136,9 @@ def recall(again: Sequence[ToolUse], seen: Sequence[ToolUse]) -> tuple[ToolUse, 
 class _Session:
     """One run of the agent loop: what it works with, and the turns so far."""
 
-    brief: Brief
+    task: AgentTask
     model: Model
-    sandbox: Sandbox
-    seed: Seed
-    journal: Journal
-    tick: Callable[[], float]
     opening: tuple[Message, ...]
-    ceiling: Ceiling
     begun: float
     steps: list[Turn] = field(default_factory=list)
     left_out: Omission | None = None
@@ -165,13 +161,13 @@ class _Session:
     def _next_question(self) -> Asked | StopReason:
         """What the next turn is asked, beyond the conversation so far; or what has ended it. A
         message with neither a call nor an answer is followed by a reminder, once."""
-        prompt, taken, turns = "", len(self.steps), self.brief.limits.turns
+        prompt, taken, turns = "", len(self.steps), self.task.brief.limits.turns
         if self.steps and not self.steps[-1].reply.message.calls:
             last = self.steps[-1]
             if self._is_answered(last) or any(step.prompt for step in self.steps):
                 return self._ended(last, StopReason.ANSWERED)
-            prompt = reminder(self.brief, last.reply.finish == CUT_OFF, turns - taken)
-        met = self.ceiling.met([step.reply.usage for step in self.steps])
+            prompt = reminder(self.task.brief, last.reply.finish == CUT_OFF, turns - taken)
+        met = self.task.ceiling.met([step.reply.usage for step in self.steps])
         if met is None and taken >= turns:
             met = StopReason.TURN_LIMIT, True
         elif met is None and self._seconds_left() <= 0:
@@ -179,41 +175,41 @@ class _Session:
         if met is None:
             return Asked(prompt=prompt)
         limit, fits = met
-        return Asked(prompt=last_question(limit, self.brief), closed=limit) if fits else limit
+        return Asked(prompt=last_question(limit, self.task.brief), closed=limit) if fits else limit
 
     def _ended(self, step: Turn, reason: StopReason) -> StopReason:
         """The reason, or TRUNCATED if the final message was cut off by the limit on output tokens
         and is no answer: there is none, or all of the message is the answer."""
         if step.reply.finish != CUT_OFF:
             return reason
-        whole = bool(self.brief.answer_schema) and self._is_answered(step)
+        whole = bool(self.task.brief.answer_schema) and self._is_answered(step)
         return reason if whole else StopReason.TRUNCATED
 
     def _is_answered(self, step: Turn) -> bool:
         """Return True if an answer can be read from the message, or from the answer file."""
         text = step.reply.message.text
-        if not self.brief.answer_schema:
+        if not self.task.brief.answer_schema:
             return bool(text.strip())
         return parse_answer(text) is not None or parse_answer("", self._answer_file()) is not None
 
     def _answer_file(self) -> bytes | None:
         try:
-            return self.sandbox.read(ANSWER_FILE, MAX_ANSWER_BYTES)
+            return self.task.sandbox.read(ANSWER_FILE, MAX_ANSWER_BYTES)
         except SandboxRefused:
             return None
 
     def _take_turn(self, asked: Asked) -> Turn | None:
         """Take the next turn; None if the conversation is too long with all left out that can
         be. If an earlier conversation that this one resumes took it, all is as it was then."""
-        begun, turn, paid = self.tick(), len(self.steps), self.model.paid
-        reply = self.journal.load(turn) if paid else None
+        begun, turn, paid = self.task.tick(), len(self.steps), self.model.paid
+        reply = self.task.journal.load(turn) if paid else None
         if reply is None:
             made = self._respond(turn, asked)
             if made is None:
                 return None
             reply, asked = made
             if paid:
-                reply = self.journal.save(turn, replace(reply, asked=asked))
+                reply = self.task.journal.save(turn, replace(reply, asked=asked))
         if reply.asked is not None:
             asked = reply.asked
             self._recall(asked.uses)
@@ -237,27 +233,27 @@ class _Session:
         too long whatever is left out. A request may be refused for what a tool's result has in it,
         so the results go too, and the attempt fails only if it is refused without any. A first
         request is not caused by the model: the attempt fails."""
-        if self.tick() - self.begun > self.brief.limits.wall_seconds:
+        if self.task.tick() - self.begun > self.task.brief.limits.wall_seconds:
             raise AttemptFailed(Boundary.WORKER, WALL_LIMIT)
         messages = conversation(self.opening, self.steps)
         question = (Message(Role.USER, asked.prompt),) if asked.prompt else ()
         left_out = fit_pictures(messages, self.left_out)
         # A name that the turns share: a digest, from which nothing of the seed follows.
-        name = self.seed.child("conversation").hex[:32]
+        name = self.task.seed.child("conversation").hex[:32]
         tried: list[str] = []
 
         def keep(failed: Try) -> None:
             tried.append(failed.kind)
-            self.journal.keep_failed(turn, failed)
+            self.task.journal.keep_failed(turn, failed)
 
         while True:
             earlier = tuple(tried)
             request = ModelRequest(
                 (*leave_out(messages, left_out), *question),
                 TOOLS,
-                self.seed.child("turn", turn),
+                self.task.seed.child("turn", turn),
                 keep if self.model.paid else None,
-                self.journal.admit if self.model.paid else None,
+                self.task.journal.admit if self.model.paid else None,
                 conversation=name,
                 tool_choice="none" if asked.closed else "auto",
             )
@@ -290,18 +286,18 @@ class _Session:
         self.steps[-1] = replace(last, uses=recall(last.uses, seen))
 
     def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
-        limits, uses = self.brief.limits, []
+        limits, uses = self.task.brief.limits, []
         for call in reply.message.calls:
             # A second of grace, so that a call at the very end reports its limit by itself.
             seconds = min(limits.tool_seconds, max(self._seconds_left(), 1.0))
-            use = use_tool(call, self.sandbox, limits, seconds, self.tick)
+            use = use_tool(call, self.task.sandbox, limits, seconds, self.task.tick)
             self.worked += use.seconds
             uses.append(use)
         return tuple(uses)
 
     def _spell_notes(self, reply: Reply, turn: int) -> str:
         """The notes at the end of the last tool's result."""
-        left = spell_turns_left(self.brief.limits.turns - turn - 1)
+        left = spell_turns_left(self.task.brief.limits.turns - turn - 1)
         if not reply.dropped_calls:
             return left
         return (
@@ -310,10 +306,10 @@ class _Session:
         )
 
     def _since(self, begun: float) -> float:
-        return round(self.tick() - begun, SECONDS_DIGITS)
+        return round(self.task.tick() - begun, SECONDS_DIGITS)
 
     def _seconds_left(self) -> float:
-        return self.brief.limits.working_seconds - self.worked
+        return self.task.brief.limits.working_seconds - self.worked
 
 
 def _refuse(calls: Sequence[ToolCall]) -> tuple[ToolUse, ...]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from generators.grading.answer import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent.agent import Agent, AgentTask, ModelOrAgent
+from harness.agent.agent import Agent, ModelOrAgent
 from harness.agent.limits import Ceiling
-from harness.agent.loop import ANSWER_FILE, AgentRun, run_agent
+from harness.agent.loop import ANSWER_FILE, AgentRun, AgentTask, run_agent
 from harness.agent.prompts import UNLIMITED, opening_messages
 from harness.agent.single_turn import ContextWindow, run_single_turn, turn_request
 from harness.episode import SECONDS_DIGITS, Cell, Episode, Mode, ProgramRun, StopReason
@@ -42,26 +42,22 @@ class AttemptRequest:
 
 
 def run_attempt(
-    request: AttemptRequest,
-    model: ModelOrAgent,
-    sandboxes: SandboxProvider,
-    now: Callable[[], str],
-    tick: Callable[[], float] = time.monotonic,
+    request: AttemptRequest, model: ModelOrAgent, sandboxes: SandboxProvider, now: Callable[[], str]
 ) -> Episode:
     """Run one attempt and return its episode, which records failures of the infrastructure.
 
-    ``now`` returns UTC as ISO 8601, ``tick`` is a monotonic clock in seconds. Raises HarnessError
-    if a model that is not built in would run in a sandbox that does not isolate.
+    ``now`` returns UTC as ISO 8601. Raises HarnessError if a model that is not built in would run
+    in a sandbox that does not isolate.
     """
     if not _may_run(model, sandboxes, request):
         raise HarnessError(
             f"model {model.name!r} is not built in, and the local sandbox does not isolate what "
             "it runs: set `sandbox: docker` in study.yaml"
         )
-    started, begun = now(), tick()
+    started, begun = now(), time.monotonic()
     cell = request.cell
     counting = CountingJournal(request.journal, request.inherited)
-    agent_run, left, container = _work(replace(request, journal=counting), model, sandboxes, tick)
+    agent_run, left, container = _work(replace(request, journal=counting), model, sandboxes)
     return Episode(
         id=cell.episode,
         instance=cell.instance,
@@ -76,7 +72,7 @@ def run_attempt(
         stop=agent_run.stop,
         usage=agent_run.usage,
         started=started,
-        seconds=round(tick() - begun, SECONDS_DIGITS),
+        seconds=round(time.monotonic() - begun, SECONDS_DIGITS),
         container=container,
         error_class=agent_run.error_class,
         answer_files=left.files,
@@ -123,19 +119,16 @@ class _Left:
 
 
 def _work(
-    request: AttemptRequest,
-    model: ModelOrAgent,
-    sandboxes: SandboxProvider,
-    tick: Callable[[], float],
+    request: AttemptRequest, model: ModelOrAgent, sandboxes: SandboxProvider
 ) -> tuple[AgentRun, _Left, str]:
     """The agent's run, its files for the graders and the container, whether or not it failed."""
-    brief, journal = request.brief, request.journal
+    brief = request.brief
     seed = model_seed(request.cell, request.attempt)
     agent_run: AgentRun | None = None
     container = ""
     try:
         if request.cell.mode is Mode.SINGLE_TURN:  # it has no tools, so no sandbox
-            agent_run = _run_once(request, model, tick)
+            agent_run = _run_once(request, model)
             return agent_run, _test(request, agent_run, _Left(), sandboxes), container
         provider = _provider_of(model, sandboxes)
         opened = (
@@ -145,21 +138,13 @@ def _work(
         )
         with opened as sandbox:
             container = sandbox.id
+            task = AgentTask(
+                brief, sandbox, seed, request.journal, time.monotonic, ceiling=request.ceiling
+            )
             if isinstance(model, Agent):
-                agent_run = model.work(
-                    AgentTask(brief, sandbox, seed, journal, tick, ceiling=request.ceiling)
-                )
+                agent_run = model.work(task)
             else:
-                agent_run = run_agent(
-                    brief,
-                    model,
-                    sandbox,
-                    seed,
-                    journal,
-                    tick,
-                    libraries=sandboxes.libraries,
-                    ceiling=request.ceiling,
-                )
+                agent_run = run_agent(task, model, sandboxes.libraries)
             left = _collect(brief, agent_run, sandbox)
         return agent_run, _test(request, agent_run, left, sandboxes), container
     except AttemptFailed as failed:
@@ -172,13 +157,13 @@ def _work(
     return AgentRun(run.opening, run.steps, StopReason.FAILED, error), _Left(), container
 
 
-def _run_once(request: AttemptRequest, model: ModelOrAgent, tick: Callable[[], float]) -> AgentRun:
+def _run_once(request: AttemptRequest, model: ModelOrAgent) -> AgentRun:
     """Run a task in a single turn. Raises HarnessError for an agent, or without a window."""
     if not isinstance(model, Model) or request.window is None:
         raise HarnessError(f"model {model.name!r}: a single turn needs a plain model's `context`")
     seed = model_seed(request.cell, request.attempt)
     asked = turn_request(request.brief, request.window, seed)
-    return run_single_turn(model, asked, request.journal, tick)
+    return run_single_turn(model, asked, request.journal, time.monotonic)
 
 
 def _test(

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent.agent import AgentTask
 from harness.agent.caps import MAX_CALLS
-from harness.agent.loop import WALL_LIMIT, AgentRun
+from harness.agent.loop import WALL_LIMIT, AgentRun, AgentTask
 from harness.agent.tools import use_tool
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse, Turn
 from harness.errors import Boundary
@@ -90,7 +89,9 @@ class AgentServer:
         # Made at once: this removes what processes that were killed have left.
         tree = "" if own_files else settings.tree
         self.folders = LocalSandboxes() if tree == "host" else None
-        self._bridge = _open_bridge(settings) if tree == "bridge" else None
+        host, _, port = settings.bridge.rpartition(":")
+        bridge = Bridge(host.strip("[]"), int(port), settings.bridge_url or "")
+        self._bridge = bridge if tree == "bridge" else None
 
     def __repr__(self) -> str:
         return f"AgentServer({self.name!r}, {self._version!r}, {self._settings.base_url!r})"
@@ -311,11 +312,6 @@ def ask(brief: Brief, folder: Path | None) -> str:
     place = "" if folder is None else FOLDER_LINE.format(folder=folder)
     rules = ANSWER_RULES.format(schema=brief.answer_schema) if brief.answer_schema else ""
     return f"{place}{brief.prompt}{rules}"
-
-
-def _open_bridge(settings: AgentServerSettings) -> Bridge:
-    host, _, port = settings.bridge.rpartition(":")
-    return Bridge(host.strip("[]"), int(port), settings.bridge_url or "")
 
 
 def _request(settings: AgentServerSettings, text: str) -> dict[str, Any]:

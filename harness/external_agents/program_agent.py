@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from generators.task import Brief
-from harness.agent.agent import AgentTask
-from harness.agent.loop import WALL_LIMIT, AgentRun
+from harness.agent.loop import WALL_LIMIT, AgentRun, AgentTask
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.external_agents import agent_launcher

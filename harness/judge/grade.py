@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 
 from generators.grading.answer import Answer
@@ -40,9 +39,7 @@ def pin_judge(pin: ModelPin) -> JudgePin:
     )
 
 
-def build_judge(
-    pin: JudgePin, folder: str = ".", environment: Mapping[str, str] | None = None
-) -> Judge:
+def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
     """Return the judge of a pin; keys come from the environment, as those of models do. Raises
     HarnessError for what cannot be asked one question: built-in agents and agent servers."""
     if pin.prompt != prompt_digest():
@@ -54,7 +51,7 @@ def build_judge(
             "a model"
         )
     model_pin = ModelPin(pin.name, pin.provider, pin.version, pin.settings)
-    model = build_plain_model(model_pin, environment, folder)
+    model = build_plain_model(model_pin, folder=folder)
     return Judge(pin, model, structured=bool(settings.structured))
 
 

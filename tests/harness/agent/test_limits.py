@@ -9,7 +9,7 @@ import pytest
 
 from generators.seed import Seed
 from harness.agent.limits import Ceiling, read_ceiling
-from harness.agent.loop import AgentRun, run_agent
+from harness.agent.loop import AgentRun, AgentTask, run_agent
 from harness.episode import StopReason
 from harness.errors import HarnessError
 from harness.model import Reply, Usage
@@ -20,9 +20,8 @@ from tests.harness.script import ANSWER, Playback, brief, call, say
 
 
 def conduct(model: Playback, sandbox: Sandbox, ceiling: Ceiling) -> AgentRun:
-    return run_agent(
-        brief(), model, sandbox, Seed(bytes(32)), MemoryJournal(), time.monotonic, ceiling=ceiling
-    )
+    seed, journal = Seed(bytes(32)), MemoryJournal()
+    return run_agent(AgentTask(brief(), sandbox, seed, journal, time.monotonic, ceiling), model)
 
 
 def look(tokens: int) -> Reply:

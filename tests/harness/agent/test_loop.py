@@ -11,7 +11,7 @@ import pytest
 from generators.seed import Seed
 from generators.task import Limits
 from harness.agent.caps import MAX_CALLS
-from harness.agent.loop import AgentRun, run_agent
+from harness.agent.loop import AgentRun, AgentTask, run_agent
 from harness.agent.prompts import last_question, opening_messages
 from harness.agent.tools import TOOLS
 from harness.episode import StopReason
@@ -33,7 +33,7 @@ def conduct(
     tick: Callable[[], float] = time.monotonic,
 ) -> AgentRun:
     journal = MemoryJournal() if journal is None else journal
-    return run_agent(brief(limits=limits), model, sandbox, SEED, journal, tick)
+    return run_agent(AgentTask(brief(limits=limits), sandbox, SEED, journal, tick), model)
 
 
 def test_the_opening_states_rules_budget_and_schema_then_the_task() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import Brief, Limits
-from harness.agent.loop import AgentRun, run_agent
+from harness.agent.loop import AgentRun, AgentTask, run_agent
 from harness.episode import StopReason
 from harness.model import Reply
 from harness.sandboxes.sandbox import Sandbox
@@ -28,7 +28,8 @@ def conduct(
     journal: MemoryJournal | None = None,
 ) -> AgentRun:
     journal = journal or MemoryJournal()
-    return run_agent(asked or brief(), model, sandbox, SEED, journal, time.monotonic)
+    task = AgentTask(asked or brief(), sandbox, SEED, journal, time.monotonic)
+    return run_agent(task, model)
 
 
 def cut(text: str) -> Reply:

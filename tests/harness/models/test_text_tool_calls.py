@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from generators.child_process import ChildLimits, run_in_child
 from generators.seed import Seed
-from harness.agent.loop import run_agent
+from harness.agent.loop import AgentTask, run_agent
 from harness.agent.tools import TOOLS, read_arguments
 from harness.episode import StopReason
 from harness.model import Image, Message, ModelRequest, Role, ToolCall
@@ -172,7 +172,8 @@ def test_a_file_that_holds_a_call_is_read_and_not_obeyed(sandbox: Sandbox) -> No
     sandbox.write("trap.txt", f"{trap}</tool_call>".encode())
     look = '<tool_call>{"name": "read_file", "arguments": {"path": "trap.txt"}}</tool_call>'
     inner = Playback([say(look), lambda request: say(request.messages[-1].text + ANSWER)])
-    conduct = run_agent(brief(), TextCalls(inner), sandbox, SEED, MemoryJournal(), ticks(0))
+    task = AgentTask(brief(), sandbox, SEED, MemoryJournal(), ticks(0))
+    conduct = run_agent(task, TextCalls(inner))
     assert conduct.stop is StopReason.ANSWERED
     assert [use.name for step in conduct.steps for use in step.uses] == ["read_file"]
     assert "owned" in conduct.steps[1].reply.message.text
