@@ -6,69 +6,49 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from harness.external_agents.wire import (
-    AgentCall,
-    Content,
-    ContentPart,
-    FromAgent,
-    Json,
-    RefusedCall,
-    WireProtocol,
-    join_turns,
-    parse_body,
-    read_content,
-    sse,
-    tool_spec,
-)
+from pydantic import Field
+
+from harness.external_agents import wire
 from harness.model import Message, Reply, Role, ToolCall
 from harness.models.providers.bodies import as_object
 
 
-class AnthropicTool(FromAgent):
+class AnthropicTool(wire.Tool):
     """A tool that the model may call; those of other types than ``custom`` run at the provider."""
 
     name: str
     type: str | None = None
-    description: str | None = None
-    input_schema: Json | None = None
+    parameters: wire.Json | None = Field(default=None, alias="input_schema")
 
 
-class AnthropicMessage(FromAgent):
+class AnthropicMessage(wire.FromAgent):
     """A message of the conversation."""
 
     role: Literal["user", "assistant", "system"]
-    content: Content
+    content: wire.Content
 
 
-class AnthropicBody(FromAgent):
+class AnthropicBody(wire.Body):
     """The body of a request."""
 
-    model: str
     messages: list[AnthropicMessage]
-    system: Content = None
+    system: wire.Content = None
     tools: list[AnthropicTool] | None = None
-    tool_choice: Json | None = None
-    stream: bool | None = None
+    tool_choice: wire.Json | None = None
 
 
 _STOPS = {"length": "max_tokens", "refusal": "refusal"}
 _KINDS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
 
 
-def _read(body: bytes) -> AgentCall:
-    given = parse_body(AnthropicBody, body)
-    system, _ = read_content(given.system)
+def _read(body: bytes) -> wire.AgentCall:
+    given = wire.parse_body(AnthropicBody, body)
+    system, _ = wire.read_content(given.system)
     messages = [Message(Role.SYSTEM, system)]
     for each in given.messages:
         messages += _messages(each)
     tools = [tool for tool in given.tools or [] if tool.type in (None, "custom")]
-    return AgentCall(
-        given.model,
-        join_turns(messages),
-        tuple(tool_spec(each.name, each.description, each.input_schema) for each in tools),
-        "none" if (given.tool_choice or {}).get("type") == "none" else "auto",
-        bool(given.stream),
-    )
+    return given.call(messages, tools, (given.tool_choice or {}).get("type") == "none")
 
 
 def _messages(given: AnthropicMessage) -> Iterator[Message]:
@@ -77,21 +57,21 @@ def _messages(given: AnthropicMessage) -> Iterator[Message]:
         yield Message(Role(given.role), given.content or "")
         return
     calls: list[ToolCall] = []
-    shown: list[ContentPart] = []
+    shown: list[wire.ContentPart] = []
     for part in given.content:
         if part.type == "tool_result":
-            text, images = read_content(part.content)
+            text, images = wire.read_content(part.content)
             yield Message(Role.TOOL, text, images, call_id=part.tool_use_id)
         elif part.type == "tool_use":
             calls.append(ToolCall(part.id, part.name, json.dumps(part.input or {})))
         elif part.type not in ("thinking", "redacted_thinking"):
             shown.append(part)  # reasoning is sent back from our own record of the reply
     if shown or calls:
-        text, images = read_content(shown)
+        text, images = wire.read_content(shown)
         yield Message(Role(given.role), text, images, calls=tuple(calls))
 
 
-def _reply(reply: Reply, model: str, number: int) -> Json:
+def _reply(reply: Reply, model: str, number: int) -> wire.Json:
     usage = reply.usage
     return {
         "id": f"msg_{number}",
@@ -99,7 +79,7 @@ def _reply(reply: Reply, model: str, number: int) -> Json:
         "role": "assistant",
         "model": model,
         "content": _blocks(reply),
-        "stop_reason": _stop(reply),
+        "stop_reason": _STOPS.get(reply.finish, "tool_use" if reply.message.calls else "end_turn"),
         "stop_sequence": None,
         # The protocol has no word for an unknown count.
         "usage": {
@@ -129,11 +109,11 @@ def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
 
 
 def _event(name: str, **data: Any) -> bytes:
-    return sse({"type": name, **data}, name)
+    return wire.sse({"type": name, **data}, name)
 
 
-def _blocks(reply: Reply) -> list[Json]:
-    blocks: list[Json] = []
+def _blocks(reply: Reply) -> list[wire.Json]:
+    blocks: list[wire.Json] = []
     if reply.message.text or not reply.message.calls:
         blocks.append({"type": "text", "text": reply.message.text})
     for call in reply.message.calls:
@@ -142,13 +122,9 @@ def _blocks(reply: Reply) -> list[Json]:
     return blocks
 
 
-def _stop(reply: Reply) -> str:
-    return _STOPS.get(reply.finish, "tool_use" if reply.message.calls else "end_turn")
-
-
-def _error(refused: RefusedCall) -> Json:
+def _error(refused: wire.RefusedCall) -> wire.Json:
     kind = _KINDS.get(refused.status, "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": refused.reason}}
 
 
-ANTHROPIC_MESSAGES = WireProtocol(_read, _reply, _events, _error)
+ANTHROPIC_MESSAGES = wire.WireProtocol(_read, _reply, _events, _error)

@@ -2,86 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
-from harness.external_agents.wire import (
-    AgentCall,
-    Content,
-    FromAgent,
-    Json,
-    RefusedCall,
-    WireProtocol,
-    join_turns,
-    parse_body,
-    read_content,
-    sse,
-    tool_spec,
-)
+from harness.external_agents import wire
 from harness.model import Message, Reply, Role, ToolCall, Usage
 
 
-class OpenAIFunction(FromAgent):
-    """A tool's function and its parameters."""
-
-    name: str = ""
-    description: str | None = None
-    parameters: Json | None = None
-
-
-class ChatFunction(OpenAIFunction):
+class ChatFunction(wire.Tool):
     """A call's function and its arguments, or a tool's function and its parameters."""
 
     name: str
     arguments: str = ""
 
 
-class ChatCall(FromAgent):
+class ChatCall(wire.FromAgent):
     """A tool call of an earlier reply."""
 
     id: str
     function: ChatFunction
 
 
-class ChatMessage(FromAgent):
+class ChatMessage(wire.FromAgent):
     """A message of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Content = None
+    content: wire.Content = None
     tool_calls: list[ChatCall] | None = None
     tool_call_id: str = ""
 
 
-class ChatTool(FromAgent):
+class ChatTool(wire.FromAgent):
     """A tool that the model may call."""
 
     type: str
     function: ChatFunction | None = None
 
 
-class OpenAIBody(FromAgent):
-    """What the bodies of both protocols of OpenAI's have."""
-
-    model: str
-    tool_choice: str | Json | None = None
-    stream: bool | None = None
-
-    def call(self, messages: Iterable[Message], functions: Iterable[OpenAIFunction]) -> AgentCall:
-        """Return the call of a body with these messages and tools."""
-        return AgentCall(
-            self.model,
-            join_turns([*messages]),
-            tuple(tool_spec(each.name, each.description, each.parameters) for each in functions),
-            "none" if self.tool_choice == "none" else "auto",
-            bool(self.stream),
-        )
-
-
-class ChatBody(OpenAIBody):
+class ChatBody(wire.Body):
     """The body of a request."""
 
     messages: list[ChatMessage]
     tools: list[ChatTool] | None = None
+    tool_choice: str | wire.Json | None = None
     n: int | None = None
 
 
@@ -89,16 +52,16 @@ _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "t
 _FINISHES = {"tool_call": "tool_calls", "length": "length", "refusal": "content_filter"}
 
 
-def _read(body: bytes) -> AgentCall:
-    given = parse_body(ChatBody, body)
+def _read(body: bytes) -> wire.AgentCall:
+    given = wire.parse_body(ChatBody, body)
     if given.n not in (None, 1):
-        raise RefusedCall(400, "n: one reply is served at a time")
+        raise wire.RefusedCall(400, "n: one reply is served at a time")
     functions = [tool.function for tool in given.tools or [] if tool.function is not None]
-    return given.call(map(_message, given.messages), functions)
+    return given.call(map(_message, given.messages), functions, given.tool_choice == "none")
 
 
 def _message(given: ChatMessage) -> Message:
-    text, images = read_content(given.content)
+    text, images = wire.read_content(given.content)
     if given.role == "assistant":
         calls = (
             ToolCall(call.id, call.function.name, call.function.arguments)
@@ -108,8 +71,8 @@ def _message(given: ChatMessage) -> Message:
     return Message(_ROLES[given.role], text, images, call_id=given.tool_call_id)
 
 
-def _reply(reply: Reply, model: str, number: int) -> Json:
-    message: Json = {"role": "assistant", "content": reply.message.text or None}
+def _reply(reply: Reply, model: str, number: int) -> wire.Json:
+    message: wire.Json = {"role": "assistant", "content": reply.message.text or None}
     if reply.message.calls:
         message["tool_calls"] = _calls(reply)
     choice = {"index": 0, "message": message, "finish_reason": _finish(reply)}
@@ -120,18 +83,19 @@ def _reply(reply: Reply, model: str, number: int) -> Json:
 def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
     head = {"id": f"chatcmpl-{number}", "created": 0, "model": model}
     head["object"] = "chat.completion.chunk"
-    delta: Json = {"role": "assistant", "content": reply.message.text or None}
+    delta: wire.Json = {"role": "assistant", "content": reply.message.text or None}
     if reply.message.calls:
         calls = enumerate(_calls(reply))
         delta["tool_calls"] = [{"index": index, **call} for index, call in calls]
-    yield sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    yield wire.sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     end = {"index": 0, "delta": {}, "finish_reason": _finish(reply)}
-    yield sse({**head, "choices": [end]})
-    yield sse({**head, "choices": [], "usage": openai_usage(reply.usage, "prompt", "completion")})
-    yield sse("[DONE]")
+    yield wire.sse({**head, "choices": [end]})
+    usage = openai_usage(reply.usage, "prompt", "completion")
+    yield wire.sse({**head, "choices": [], "usage": usage})
+    yield wire.sse("[DONE]")
 
 
-def _calls(reply: Reply) -> list[Json]:
+def _calls(reply: Reply) -> list[wire.Json]:
     return [
         {
             "id": call.id,
@@ -146,7 +110,7 @@ def _finish(reply: Reply) -> str:
     return _FINISHES.get(reply.finish, "tool_calls" if reply.message.calls else "stop")
 
 
-def openai_usage(usage: Usage, read: str, written: str) -> Json | None:
+def openai_usage(usage: Usage, read: str, written: str) -> wire.Json | None:
     """Return a reply's tokens by a protocol's names of those that were read and written; None if
     they are unknown."""
     if usage.input_tokens is None or usage.output_tokens is None:
@@ -159,10 +123,10 @@ def openai_usage(usage: Usage, read: str, written: str) -> Json | None:
     }
 
 
-def write_openai_error(refused: RefusedCall) -> Json:
+def write_openai_error(refused: wire.RefusedCall) -> wire.Json:
     """Return the body of a refusal, the same in both protocols of OpenAI's."""
     error = {"message": refused.reason, "type": "invalid_request_error", "code": refused.code}
     return {"error": {**error, "param": None}}
 
 
-CHAT_COMPLETIONS = WireProtocol(_read, _reply, _events, write_openai_error)
+CHAT_COMPLETIONS = wire.WireProtocol(_read, _reply, _events, write_openai_error)

@@ -5,50 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.external_agents.chat_completions import (
-    OpenAIBody,
-    OpenAIFunction,
-    openai_usage,
-    write_openai_error,
-)
-from harness.external_agents.wire import (
-    AgentCall,
-    Content,
-    FromAgent,
-    Json,
-    RefusedCall,
-    WireProtocol,
-    parse_body,
-    read_content,
-    sse,
-)
+from harness.external_agents import wire
+from harness.external_agents.chat_completions import openai_usage, write_openai_error
 from harness.model import Message, Reply, Role, ToolCall
 
 
-class ResponsesItem(FromAgent):
+class ResponsesItem(wire.FromAgent):
     """An item of the conversation: a message, a call or its output."""
 
     type: str = "message"
     role: str = ""
-    content: Content = None
+    content: wire.Content = None
     call_id: str = ""
     name: str = ""
     arguments: str = ""
-    output: Content = None
+    output: wire.Content = None
 
 
-class ResponsesTool(OpenAIFunction):
+class ResponsesTool(wire.Tool):
     """A tool that the model may call; other types than ``function`` run at the provider."""
 
     type: str
 
 
-class ResponsesBody(OpenAIBody):
+class ResponsesBody(wire.Body):
     """The body of a request."""
 
     input: str | list[ResponsesItem]
     instructions: str | None = None
     tools: list[ResponsesTool] | None = None
+    tool_choice: str | wire.Json | None = None
     previous_response_id: str | None = None
 
 
@@ -58,17 +44,17 @@ _ROLES = {
 }
 
 
-def _read(body: bytes) -> AgentCall:
-    given = parse_body(ResponsesBody, body)
+def _read(body: bytes) -> wire.AgentCall:
+    given = wire.parse_body(ResponsesBody, body)
     if given.previous_response_id is not None:
-        raise RefusedCall(400, "previous_response_id: send the whole conversation as `input`")
+        raise wire.RefusedCall(400, "previous_response_id: send the whole conversation as `input`")
     messages = [Message(Role.SYSTEM, given.instructions or "")]
     if isinstance(given.input, str):
         messages.append(Message(Role.USER, given.input))
     else:
         messages += [_message(item) for item in given.input if item.type != "reasoning"]
     tools = [tool for tool in given.tools or [] if tool.type == "function"]
-    return given.call(messages, tools)
+    return given.call(messages, tools, given.tool_choice == "none")
 
 
 def _message(item: ResponsesItem) -> Message:
@@ -76,16 +62,16 @@ def _message(item: ResponsesItem) -> Message:
         call = ToolCall(item.call_id, item.name, item.arguments)
         return Message(Role.ASSISTANT, "", calls=(call,))
     if item.type == "function_call_output":
-        text, images = read_content(item.output)
+        text, images = wire.read_content(item.output)
         return Message(Role.TOOL, text, images, call_id=item.call_id)
     if item.type != "message" or item.role not in _ROLES:
         kind = item.role if item.type == "message" else item.type
-        raise RefusedCall(400, f"input: an item of type {kind[:40]!r} is not served")
-    text, images = read_content(item.content)
+        raise wire.RefusedCall(400, f"input: an item of type {kind[:40]!r} is not served")
+    text, images = wire.read_content(item.content)
     return Message(_ROLES[item.role], text, images)
 
 
-def _reply(reply: Reply, model: str, number: int) -> Json:
+def _reply(reply: Reply, model: str, number: int) -> wire.Json:
     status = "incomplete" if reply.finish == "length" else "completed"
     reason = {"reason": "max_output_tokens"} if status == "incomplete" else None
     return {
@@ -99,7 +85,7 @@ def _reply(reply: Reply, model: str, number: int) -> Json:
 
 def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
     begun = {**_head(model, number), "status": "in_progress", "output": []}
-    parts: list[tuple[str, Json]] = [("created", {"response": begun})]
+    parts: list[tuple[str, wire.Json]] = [("created", {"response": begun})]
     for index, item in enumerate(_items(reply, number)):
         place = {"output_index": index}
         parts.append(("output_item.added", {**place, "item": _unfinished(item)}))
@@ -109,10 +95,10 @@ def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
     parts.append((str(whole["status"]), {"response": whole}))
     for order, (name, data) in enumerate(parts):
         kind = f"response.{name}"
-        yield sse({"type": kind, "sequence_number": order, **data}, kind)
+        yield wire.sse({"type": kind, "sequence_number": order, **data}, kind)
 
 
-def _deltas(item: Json, place: Json) -> list[tuple[str, Json]]:
+def _deltas(item: wire.Json, place: wire.Json) -> list[tuple[str, wire.Json]]:
     """The parts in which an item is streamed: the whole of it at once."""
     if item["type"] == "function_call":
         name, text = "function_call_arguments", item["arguments"]
@@ -130,18 +116,18 @@ def _deltas(item: Json, place: Json) -> list[tuple[str, Json]]:
     ]
 
 
-def _unfinished(item: Json) -> Json:
-    empty: Json = {"content": []} if item["type"] == "message" else {"arguments": ""}
+def _unfinished(item: wire.Json) -> wire.Json:
+    empty: wire.Json = {"content": []} if item["type"] == "message" else {"arguments": ""}
     return {**item, **empty, "status": "in_progress"}
 
 
-def _head(model: str, number: int) -> Json:
+def _head(model: str, number: int) -> wire.Json:
     head: dict[str, Any] = {"id": f"resp_{number}", "object": "response", "created_at": 0}
     return {**head, "model": model, "error": None}
 
 
-def _items(reply: Reply, number: int) -> list[Json]:
-    items: list[Json] = []
+def _items(reply: Reply, number: int) -> list[wire.Json]:
+    items: list[wire.Json] = []
     if reply.message.text or not reply.message.calls:
         text = {"type": "output_text", "text": reply.message.text, "annotations": []}
         head = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
@@ -153,4 +139,4 @@ def _items(reply: Reply, number: int) -> list[Json]:
     return items
 
 
-OPENAI_RESPONSES = WireProtocol(_read, _reply, _events, write_openai_error)
+OPENAI_RESPONSES = wire.WireProtocol(_read, _reply, _events, write_openai_error)

@@ -17,8 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -286,14 +285,9 @@ class _Handler(DeadlineHandler):
         return show_result(used)
 
 
-@cache
 def list_tools() -> bytes:
     """The answer to ``GET /tools``."""
-    tools = [
-        {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-        for spec in TOOLS
-    ]
-    return json.dumps({"tools": tools}).encode()
+    return json.dumps({"tools": [asdict(spec) for spec in TOOLS]}).encode()
 
 
 def show_result(used: ToolUse) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -58,6 +58,34 @@ class FromAgent(BaseModel):
     """Base of the parts of a body. Unknown fields are ignored, as servers do."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class Tool(FromAgent):
+    """A tool that the model may call; without parameters it takes an empty object."""
+
+    name: str = ""
+    description: str | None = None
+    parameters: Json | None = None
+
+
+class Body(FromAgent):
+    """What the bodies of all protocols have."""
+
+    model: str
+    stream: bool | None = None
+
+    def call(self, messages: Iterable[Message], tools: Iterable[Tool], closed: bool) -> AgentCall:
+        """Return the call with these messages and tools, which may be ``closed``. Raises
+        RefusedCall."""
+        empty = {"type": "object", "properties": {}}
+        specs = (ToolSpec(t.name, t.description or "", t.parameters or empty) for t in tools)
+        return AgentCall(
+            self.model,
+            join_turns(messages),
+            tuple(specs),
+            tool_choice="none" if closed else "auto",
+            stream=bool(self.stream),
+        )
 
 
 class ImageUrl(FromAgent):
@@ -143,7 +171,7 @@ def _read_image(part: ContentPart) -> Image:
         raise RefusedCall(400, "an image is not valid base64") from None
 
 
-def join_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
+def join_turns(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Return the messages, with neighbouring ones of the assistant made one, and without those of
     the system and the assistant that are empty. Raises RefusedCall for a tool's result without its
     call, or if no message is left to reply to."""
@@ -164,12 +192,6 @@ def join_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
     if not joined or joined[-1].role is Role.ASSISTANT:
         raise RefusedCall(400, "messages: the last one must be for the model to reply to")
     return tuple(joined)
-
-
-def tool_spec(name: str, description: str | None, parameters: Mapping[str, Any] | None) -> ToolSpec:
-    """Return a tool's specification; one without parameters takes an empty object."""
-    empty = {"type": "object", "properties": {}}
-    return ToolSpec(name, description or "", dict(parameters) if parameters else empty)
 
 
 def sse(data: Json | str, name: str = "") -> bytes:
