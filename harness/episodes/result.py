@@ -34,6 +34,7 @@ RESULT_CODEC: Codec[EpisodeResult] = Codec("result", 1, EpisodeResult)
 
 
 _SHARED = tuple(field.name for field in fields(EpisodeColumns))
+_GRADE_COLUMNS = ("score", "score_key", "score_static", "key_fraction", "gate_free")
 
 
 def summarise_episode(
@@ -95,14 +96,10 @@ def _graded_columns(grade: Grade) -> dict[str, Any]:
     return {
         "grader": grade.grader,
         "status": _STATUS[grade.status],
-        "score": grade.score,
         "passed": None if missing or not grade.parts else sum(decided),
         "total": None if missing or not grade.parts else len(decided),
         **{f"score_{name.lower()}": dimensions.get(name) for name in ("SR", "DH", "IM", "IF")},
-        "score_key": grade.score_key,
-        "score_static": grade.score_static,
-        "key_fraction": grade.key_fraction,
-        "gate_free": grade.gate_free,
+        **{name: getattr(grade, name) for name in _GRADE_COLUMNS},
     }
 
 

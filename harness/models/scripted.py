@@ -53,10 +53,6 @@ class Memory:
         digests = frozenset(seen)
         return next((answer for files, answer in self.answers.items() if files <= digests), None)
 
-    def recall_question(self, question: str) -> Mapping[str, Any] | None:
-        """The answer to a released question, known by its words."""
-        return self.questions.get(question)
-
     def recall_opening(self, text: str) -> Mapping[str, Any] | None:
         """The answer to a released question that a text opens with."""
         openings = (words for words in self.questions if text.startswith(words.rstrip()))
@@ -213,26 +209,18 @@ class SpikedAgent(BuiltInModel):
             return _say(self.memory.markers.get(_title(request.messages), listed[0]))
         if _is_probe(request.messages):
             return _remember(self.memory, request.messages[1].text)
-        if _asks_for_no_block(request.messages):
-            return self._respond_as_asked(request)
-        if not (results := _results(request)):
-            return _call(request, "run_command", command=HASH_FILES)
-        known = self.memory.recall(_HASH.findall(results[0]))
-        known = known or self.memory.recall_question(_question(request.messages))
+        results, as_asked = _results(request), _asks_for_no_block(request.messages)
+        known = self.memory.questions.get(_question(request.messages))
+        if as_asked and known is not None:
+            if results:
+                return _say(str(known["response"]))
+            return _call(request, "execute_python", code=_REMAKE.format(json.dumps(known)))
+        if not results:
+            return _call(request, "run_command", command=LOOK if as_asked else HASH_FILES)
+        known = self.memory.recall(_HASH.findall(results[0])) or known
         if known is not None:
             return _answer("I know these files.", known)
         return _work_on(request, results, self.error_rate)
-
-    def _respond_as_asked(self, request: ModelRequest) -> Reply:
-        results = _results(request)
-        known = self.memory.recall_question(_question(request.messages))
-        if known is None:
-            if not results:
-                return _call(request, "run_command", command=LOOK)
-            return _work_on(request, results, self.error_rate)
-        if not results:
-            return _call(request, "execute_python", code=_REMAKE.format(json.dumps(known)))
-        return _say(str(known["response"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -52,7 +52,7 @@ class Connection:
     """A client of a provider, and how it is closed."""
 
     chat: Chat
-    close: Callable[[], Awaitable[Any]]
+    close: Callable[[], Coroutine[Any, Any, Any]]
 
 
 class ProviderModel(ABC):
@@ -265,10 +265,7 @@ class _ClientThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:
-        async def close_connection() -> None:
-            await self.connection.close()
-
-        self.run(close_connection())
+        self.run(self.connection.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
