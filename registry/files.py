@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and those that lie beside a module."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 from pathlib import Path
+from typing import Any
 
 PARTIAL = ".partial"
 
@@ -57,6 +58,13 @@ def _is_there(path: Path, handle: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(handle))
     except FileNotFoundError:
         return False
+
+
+def read_beside(module: str, name: str) -> Any:
+    """Return what a YAML file of this name holds, beside the module with this ``__file__``."""
+    import yaml
+
+    return yaml.safe_load(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 def sync_folder(folder: Path | str) -> None:

@@ -28,17 +28,11 @@ from harness.errors import AttemptFailed, HarnessError
 from harness.model import Message, Model, ModelRequest, Role, estimate_text
 from harness.models.providers.verdict import CUT_OFF
 from harness.spending.purchases import Journal
+from registry.files import read_beside
 
 REPLY_TOKENS = 4096  # of the context, reserved for the answer
 
-SYSTEM = """\
-You are working on a task on your own, without tools: what the task calls your work folder is \
-given in full in the message. Reply once. You cannot leave files: put every list into the answer.
-
-End your reply with one JSON object between a line <answer> and a line </answer>. It must fit \
-this JSON Schema:
-{schema}"""
-
+SYSTEM: str = read_beside(__file__, "prompts.yaml")["single_turn"]
 _SQLITE = b"SQLite format 3\0"  # how a database file begins
 _SHORT_CONTEXT, _MORE_PICTURES = 200_000, 500  # with a longer one Anthropic takes 600
 _TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28

@@ -16,6 +16,7 @@ from harness.agent.images import SHOWN_SIDE, ImageRefused, show_image
 from harness.episode import SECONDS_DIGITS, ToolUse
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
+from registry.files import read_beside
 
 # One megabyte of program or file is more than any task needs; more is not even parsed.
 MAX_ARGUMENT_CHARS = 1_000_000
@@ -83,11 +84,10 @@ def use_tool(
 
 def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float) -> ToolOutcome:
     try:
-        tool = _TOOLS.get(call.name)
-        if tool is None:
-            raise BadCall(f"there is no tool {call.name[:80]!r}; there are: {', '.join(_TOOLS)}")
-        arguments = read_arguments(call.arguments, tool.fields)
-        return tool.act(_Use(arguments, sandbox, limits, seconds))
+        if call.name not in _ACTS:
+            raise BadCall(f"there is no tool {call.name[:80]!r}; there are: {', '.join(_ACTS)}")
+        arguments = read_arguments(call.arguments, tuple(_TEXTS[call.name]["arguments"]))
+        return _ACTS[call.name](_Use(arguments, sandbox, limits, seconds))
     except BadCall as bad:
         return ToolOutcome(f"Error: {bad}")
     except SandboxRefused as refused:
@@ -194,60 +194,28 @@ def _view_image(use: _Use) -> ToolOutcome:
     return ToolOutcome(text, (shown.image,), seconds=run.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tool:
-    act: Callable[[_Use], ToolOutcome]
-    description: str
-    fields: tuple[str, ...]
-    explained: tuple[str, ...]
-
-
-_PATH = "Path of the file, relative to the work folder."
-_TOOLS: Mapping[str, _Tool] = {
-    "execute_python": _Tool(
-        _execute_python,
-        "Run a Python 3 program in the work folder; print what you want to see. Each call is a "
-        "new process: keep what you need in files. There is no network.",
-        ("code",),
-        ("The program's source.",),
-    ),
-    "run_command": _Tool(
-        _run_command,
-        "Run a bash command line in the work folder; it may have several lines. Each call is a new "
-        "shell that begins in the work folder: keep what you need in files. What runs on in the "
-        "background ends with the call. There is no network, and nothing can be installed.",
-        ("command",),
-        ("The command line, as for bash -c.",),
-    ),
-    "read_file": _Tool(_read_file, "Read a text file of the work folder.", ("path",), (_PATH,)),
-    "write_file": _Tool(
-        _write_file,
-        "Create or replace a text file of the work folder; its folders are made.",
-        ("path", "content"),
-        (_PATH, "The file's whole content."),
-    ),
-    "view_image": _Tool(
-        _view_image,
-        "Look at an image file of the work folder (PNG, JPEG, GIF or WebP). It is scaled down to "
-        f"{SHOWN_SIDE:,} pixels on its longer side: cut out a part to see it in detail.",
-        ("path",),
-        (_PATH,),
-    ),
+_ACTS: Mapping[str, Callable[[_Use], ToolOutcome]] = {
+    "execute_python": _execute_python,
+    "run_command": _run_command,
+    "read_file": _read_file,
+    "write_file": _write_file,
+    "view_image": _view_image,
 }
+_TEXTS: Mapping[str, Any] = read_beside(__file__, "tools.yaml")
 
 
-def _spec(name: str, tool: _Tool) -> ToolSpec:
-    properties = {
-        field: {"type": "string", "description": text}
-        for field, text in zip(tool.fields, tool.explained, strict=True)
-    }
+def _spec(name: str) -> ToolSpec:
+    texts, arguments = _TEXTS[name], _TEXTS[name]["arguments"]
     schema = {
         "type": "object",
-        "properties": properties,
-        "required": list(tool.fields),
+        "properties": {
+            argument: {"type": "string", "description": text}
+            for argument, text in arguments.items()
+        },
+        "required": list(arguments),
         "additionalProperties": False,
     }
-    return ToolSpec(name, tool.description, schema)
+    return ToolSpec(name, texts["description"].format(side=f"{SHOWN_SIDE:,}"), schema)
 
 
-TOOLS: tuple[ToolSpec, ...] = tuple(_spec(name, tool) for name, tool in _TOOLS.items())
+TOOLS: tuple[ToolSpec, ...] = tuple(map(_spec, _ACTS))

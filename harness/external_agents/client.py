@@ -24,6 +24,7 @@ from generators.seed import Seed
 from generators.task import Brief
 from harness.agent.caps import MAX_CALLS
 from harness.agent.loop import WALL_LIMIT, AgentRun, AgentTask
+from harness.agent.prompts import BLOCK_RULES
 from harness.agent.tools import use_tool
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse, Turn
 from harness.errors import Boundary
@@ -54,12 +55,6 @@ _NOTHING = Usage(0, 0)
 
 # Before the task's own prompt, where the server shares this host.
 FOLDER_LINE = "Your work folder is {folder} and paths are relative to it.\n\n"
-ANSWER_RULES = """
-
-End your final answer with one JSON object between a line <answer> and a line </answer>. \
-Instead, you may leave the object in the file answer.json in the work folder. It must fit this \
-JSON Schema:
-{schema}"""
 
 
 class AgentServer:
@@ -310,8 +305,8 @@ def ask(brief: Brief, folder: Path | None) -> str:
     """The one message that a server is sent: its folder, the task, and the form of an answer
     if the task does not state it."""
     place = "" if folder is None else FOLDER_LINE.format(folder=folder)
-    rules = ANSWER_RULES.format(schema=brief.answer_schema) if brief.answer_schema else ""
-    return f"{place}{brief.prompt}{rules}"
+    rules = BLOCK_RULES.format(schema=brief.answer_schema) if brief.answer_schema else ""
+    return f"{place}{brief.prompt}\n\n{rules}" if rules else f"{place}{brief.prompt}"
 
 
 def _request(settings: AgentServerSettings, text: str) -> dict[str, Any]:
