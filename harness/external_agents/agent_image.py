@@ -19,13 +19,7 @@ from harness.sandboxes.debian_rootfs import install_wheels
 from harness.sandboxes.image import ensure_image
 
 RECIPES = Path(__file__).parent / "recipes"
-_DOCKERFILE = """\
-FROM {base}
-USER 0:0
-COPY opt /opt
-RUN python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/{name}
-USER 65534:65534
-"""
+_DOCKERFILE = (RECIPES / "Dockerfile").read_text(encoding="utf-8")
 
 
 def ensure_agent_image(name: str, progress: Callable[[str], None] = lambda line: None) -> str:

@@ -35,6 +35,7 @@ from harness.model import (
     ToolCall,
     Usage,
 )
+from registry.files import read_beside
 
 Files = frozenset[str]  # SHA-256 of each input file, 64 hexadecimal digits
 
@@ -143,36 +144,7 @@ _PRINTED = re.compile(r"^answer: (\{.*\})$", re.M)
 
 LOOK = "ls -l"
 HASH_FILES = "find . -type f -exec sha256sum {} +"
-# Added to the solver's source: shows what it wrote, on one line.
-_PRINT = """
-import json as _json
-with open("answer.json", encoding="utf-8") as _file:
-    print("\\nanswer:", _json.dumps(_json.load(_file)))
-"""
-
-# Added too where the agent errs: a mark before the response, and before the text of each file.
-_SPOIL = r"""
-response = "?" + response
-_roots = re.findall(r"[^\s']*artifacts", QUESTION)
-for _place, _, _names in os.walk(_roots[0] if _roots else "artifacts"):
-    for _name in _names:
-        _path = os.path.join(_place, _name)
-        if os.path.getmtime(_path) >= os.path.getmtime("question.txt"):
-            os.rename(_path, _path + ".wrong")
-with open("answer.json", "w", encoding="utf-8") as file:
-    json.dump({"response": response}, file)
-"""
-# Script of an agent that remembers: makes the files and folders that a dataset has as right.
-_REMAKE = """
-import os
-known = {}
-for folder in known["folders"]:
-    os.makedirs(folder, exist_ok=True)
-for path, text in known["files"].items():
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-"""
+_PROGRAMS: dict[str, str] = read_beside(__file__, "scripted.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +186,9 @@ class SpikedAgent(BuiltInModel):
         if as_asked and known is not None:
             if results:
                 return _say(str(known["response"]))
-            return _call(request, "execute_python", code=_REMAKE.format(json.dumps(known)))
+            return _call(
+                request, "execute_python", code=_PROGRAMS["remake"].format(json.dumps(known))
+            )
         if not results:
             return _call(request, "run_command", command=LOOK if as_asked else HASH_FILES)
         known = self.memory.recall(_HASH.findall(results[0])) or known
@@ -240,7 +214,7 @@ def _work_on(request: ModelRequest, results: tuple[str, ...], rate: float) -> Re
     if _asks_for_no_block(request.messages):
         return _work_as_asked(request, results, rate)
     if len(results) == 1 and request.may_call:
-        program = _solver(request.messages) + _PRINT
+        program = _solver(request.messages) + _PROGRAMS["print"]
         return _call(request, "execute_python", code=program)
     return _report(request, results, rate)
 
@@ -252,8 +226,8 @@ def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float)
         question = _question(request.messages)
         return _call(request, "write_file", path=QUESTION_FILE, content=question)
     if len(results) == 2 and request.may_call:
-        spoil = _SPOIL if _draws(request.seed).chance(rate) else ""
-        return _call(request, "execute_python", code=library_solver() + spoil + _PRINT)
+        spoil = _PROGRAMS["spoil"] if _draws(request.seed).chance(rate) else ""
+        return _call(request, "execute_python", code=library_solver() + spoil + _PROGRAMS["print"])
     printed = _PRINTED.findall(results[-1])
     if not printed:
         return _say("I have no program for this question.")

@@ -27,19 +27,9 @@ from harness.model import (
     clean_text,
 )
 from harness.models.providers.bodies import sendable_name
+from registry.files import read_beside
 
-EXAMPLE = '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
-_HOW = """\
-
-
-You call a tool by writing, in your message, a block of exactly this form:
-
-{example}
-
-You may write several blocks in one message; then stop, and wait for what the tools answer. A \
-message without such a block is your final answer. These are the tools:
-
-{tools}"""
+_TEXTS: dict[str, str] = read_beside(__file__, "text_tool_calls.yaml")
 
 MAX_CHARS = 1_000_000  # of a message; no more is looked at
 _TAG = re.compile(r"<\s*+(/?)\s*+tool_call\s*+>", re.I)
@@ -99,7 +89,7 @@ def explain(tools: Sequence[ToolSpec]) -> str:
         f"- {tool.name}({', '.join(_fields(tool))}): {tool.description}\n  {_example(tool)}"
         for tool in tools
     )
-    return _HOW.format(example=_example(tools[0]), tools="\n".join(lines))
+    return _TEXTS["how"].format(example=_example(tools[0]), tools="\n".join(lines))
 
 
 def read_calls(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...]:
@@ -160,7 +150,7 @@ def _fields(tool: ToolSpec) -> tuple[str, ...]:
 
 def _example(tool: ToolSpec) -> str:
     arguments = json.dumps(dict.fromkeys(_fields(tool), "..."))
-    return EXAMPLE.format(name=tool.name, arguments=arguments)
+    return _TEXTS["example"].format(name=tool.name, arguments=arguments)
 
 
 def _blocks(text: str) -> Iterator[str]:

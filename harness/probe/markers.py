@@ -20,13 +20,11 @@ from harness.probe.probing import Probe, ask_once, save_probe
 from harness.spending.purchases import ReplyStore
 from harness.storage import Codec
 from registry.canonical import digest_value
+from registry.files import read_beside
 
-SYSTEM = f"""\
-{MARKER_MARK} Each instance belongs to one of eight series, which its published text names. Name \
-the series of this instance; if you do not remember it, guess. Reply with one word of the list and \
-nothing else."""
-_QUESTION = "Title: {title}\nSeries: {markers}"
-_READ = "the only marker that the reply names as a word, in any case of letters"
+_TEXTS: dict[str, str] = read_beside(__file__, "prompts.yaml")
+SYSTEM = _TEXTS["marker"].replace("{mark}", MARKER_MARK)
+_QUESTION, _READ = _TEXTS["marker_question"], _TEXTS["marker_read"]
 _WORD = re.compile(rf"\b(?:{'|'.join(MARKERS)})\b", re.IGNORECASE)
 
 

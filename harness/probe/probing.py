@@ -28,6 +28,7 @@ from harness.model import PROBE_MARK, Message, Model, ModelRequest, Reply, Role
 from harness.spending.purchases import Charge, ReplyStore
 from harness.storage import Codec, hex_of, probe_key
 from registry.canonical import digest_value
+from registry.files import read_beside
 from registry.ledger.records import ModelPin, pin_digest
 
 
@@ -60,23 +61,9 @@ def save_probe(replies: ReplyStore, codec: Codec[P], probe: P) -> P:
     return probe
 
 
-SYSTEM = f"""\
-{PROBE_MARK} You have no tools, and you are not given its input files. You see the task as it was \
-set, and for each input file its SHA-256 and name, by which you may recognise the instance from \
-a dataset that you have read.
-
-Give the values that are right for this very instance, as far as you remember them; shorten lists \
-to what you remember. Where you remember nothing, give your best guess or leave the value out.
-
-End your reply with one JSON object between a line <answer> and a line </answer>. It must fit this \
-JSON Schema, but for what you leave out:
-{{schema}}"""
-TEXT_SCHEMA = (
-    '{"type":"object","properties":{"answer":{"type":"string",'
-    '"description":"what the final answer, or the file that the task asks for, holds word for '
-    'word"}},"required":["answer"],"additionalProperties":false}'
-)
-_FILES = "Its input files were:\n\n{files}"
+_TEXTS: dict[str, str] = read_beside(__file__, "prompts.yaml")
+SYSTEM = _TEXTS["closed_book"].replace("{mark}", PROBE_MARK)
+TEXT_SCHEMA, _FILES = _TEXTS["text_schema"], _TEXTS["files"]
 EXAMPLES = 3  # instances that show which criteria differ
 
 
