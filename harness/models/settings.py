@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from harness.errors import HarnessError
+from registry.files import read_beside
 from registry.ledger.records import JudgePin, ModelPin
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
@@ -71,22 +72,8 @@ Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 ToolForm = Literal["native", "text"]
 Protocol = Literal["chat", "responses"]
 
-# Keys of a request's body that dosimeter writes, and those that have a setting of their own.
-_WRITTEN = frozenset(
-    ("model", "messages", "tools", "tool_choice", "toolConfig", "stream", "store", "cache_control")
-)
-_SETTINGS_OF = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "topP": "top_p",
-    "max_tokens": "max_tokens",
-    "max_completion_tokens": "max_tokens",
-    "max_output_tokens": "max_tokens",
-    "maxOutputTokens": "max_tokens",
-    "reasoning_effort": "reasoning_effort",
-    "thinkingConfig": "reasoning_budget",
-    "seed": "send_seed",
-}
+_KEYS = read_beside(__file__, "settings.yaml")
+_WRITTEN, _SETTINGS_OF = frozenset(_KEYS["written"]), _KEYS["settings_of"]
 
 
 class ModelSettings(BaseModel):

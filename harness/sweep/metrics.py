@@ -16,21 +16,11 @@ from harness.errors import HarnessError
 from harness.logs import short_run
 from harness.sweep.governor import ModelProgress, WaitReason
 from harness.sweep.leases import Progress
+from registry.files import read_beside
 
 METRICS = "DOSIMETER_METRICS"  # variable: the file that a sweep writes its metrics to
 _SECONDS = 2.0  # between two records
-_DESCRIPTIONS = {
-    "dosimeter_episodes": "Episodes of a wave by model and state",
-    "dosimeter_waiting": "1 for the reason for which a model's episodes wait, else 0",
-    "dosimeter_failed_attempts": "Failed attempts by model and error class",
-    "dosimeter_replies": "Replies of the attempts that have ended",
-    "dosimeter_input_tokens": "Input tokens of these replies, as far as they are known",
-    "dosimeter_output_tokens": "Output tokens of these replies, as far as they are known",
-    "dosimeter_usd": "Cost of these replies in USD, as far as it is known",
-    "dosimeter_replies_of_unknown_cost": "Those of these replies that dosimeter_usd lacks",
-    "dosimeter_budget_limit_usd": "A limit of the budget in USD",
-    "dosimeter_budget_spent_usd": "What counts against this limit, in USD",
-}
+_DESCRIPTIONS: dict[str, str] = read_beside(__file__, "metrics.yaml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,14 +87,11 @@ def check_prefix(prefix: str) -> str:
 class MemoryStore:
     """Keeps the promises of ``Store`` within one process, and forgets all at its end."""
 
+    uri = "memory:"
+
     def __init__(self) -> None:
         self._objects: dict[str, bytes] = {}
         self._lock = threading.Lock()
-
-    @property
-    def uri(self) -> str:
-        """URI by which ``open_store`` opens this store again."""
-        return "memory:"
 
     def put(self, key: str, data: bytes) -> bool:
         """Write if absent; return True if it was. Raises StoreError."""

@@ -12,28 +12,13 @@ from functools import cached_property
 from pathlib import Path
 
 from registry.errors import MissingKey, StoreError, StoreUnavailable
-from registry.files import sync_folder
+from registry.files import read_beside, sync_folder
 from registry.stores.base import check_key, check_prefix
 
 _TEMPORARY = ".tmp"  # no key starts with a dot, so nothing in it is ever an object
-_REMEDIES = {
-    errno.ENOSPC: "the disk is full: free some space, or move the store",
-    errno.EDQUOT: "the disk quota is used up: free some space, or move the store",
-    errno.EROFS: "the file system is read-only: remount it, or choose another store",
-    errno.EACCES: "permission denied: make the folder readable and writable for this user",
-    errno.EPERM: "not permitted: the folder must be writable, its file system have hard links",
-    errno.ENOTDIR: "a file stands where a folder is needed",
-    errno.EEXIST: "a file stands where a folder is needed",
-    errno.EISDIR: "a folder stands where a file is needed",
-    errno.EOPNOTSUPP: "the file system has no hard links: put the store on one that has",
-}
-_PASSING = frozenset(  # errors that end without a change of the store's address
-    (
-        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ESTALE),
-        *(errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENOTCONN),
-        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
-    )
-)
+_ERRORS = read_beside(__file__, "remedies.yaml")
+_REMEDIES: dict[int, str] = {getattr(errno, name): text for name, text in _ERRORS["folder"].items()}
+_PASSING = frozenset(getattr(errno, name) for name in _ERRORS["folder_passing"])
 
 
 class FolderStore:

@@ -17,6 +17,7 @@ import botocore.exceptions as failures
 from botocore.config import Config
 
 from registry.errors import MissingKey, StoreError, StoreUnavailable
+from registry.files import read_beside
 from registry.stores.base import check_key, check_prefix
 from registry.stores.parallel import parallel_map
 
@@ -33,21 +34,9 @@ _READS = 3  # times that a body that breaks off is fetched
 _GONE = {"404", "NoSuchKey", "NotFound"}
 _EXISTS = {"412", "PreconditionFailed"}
 _CONFLICT = {"409", "ConditionalRequestConflict", "OperationAborted"}
-_PASSING = {"SlowDown", "RequestTimeout", "QuotaExceeded", "InsufficientStorage"}
-_REMEDIES = {
-    "NoSuchBucket": "no such bucket: create it, or correct its name",
-    "InvalidBucketName": "not a bucket's name: correct it",
-    "InvalidAccessKeyId": "unknown access key: set AWS_ACCESS_KEY_ID",
-    "SignatureDoesNotMatch": "wrong secret: set AWS_SECRET_ACCESS_KEY",
-    "AccessDenied": "access denied: these credentials may not do that here",
-    "403": "access denied: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and their rights",
-    "ExpiredToken": "the session token has expired: renew AWS_SESSION_TOKEN",
-    "RequestTimeTooSkewed": "this machine's clock is more than 15 minutes off: set it",
-    "QuotaExceeded": "the bucket is full: free some space, or raise its quota",
-    "InsufficientStorage": "the server is full: free some space",
-    "507": "the server is full: free some space",
-    "NotImplemented": "this server has no conditional puts, which the store rests on: use another",
-}
+_ERRORS = read_beside(__file__, "remedies.yaml")
+_REMEDIES: dict[str, str] = _ERRORS["s3"]
+_PASSING = frozenset(_ERRORS["s3_passing"])
 
 
 class S3Store:

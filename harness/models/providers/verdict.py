@@ -14,20 +14,16 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from harness.model import OVERFLOW, REFUSED, Usage
 from harness.models.providers.retry import NO_REPLY, UNFINISHED, ProviderError
+from registry.files import read_beside
 
 REFUSAL = "refusal"  # finish of a reply that declines the task
 BAD_CALL = "bad_call"  # finish of a reply with a call that its server could not parse
 CUT_OFF = "length"  # finish of a reply that met the limit on output tokens
-TABLES: Mapping[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("replies.yaml").read_text("utf-8")
-)
+TABLES: Mapping[str, Any] = read_beside(__file__, "replies.yaml")
 
 
 def _compile(causes: list[dict[str, Any]]) -> list[tuple[str, re.Pattern[str], list[int | None]]]:
