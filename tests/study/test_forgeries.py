@@ -184,7 +184,7 @@ def test_forged_results_are_not_counted_and_made_again(it: Begun) -> None:
 def test_a_forged_attempt_and_reply_are_left_out_and_replaced(it: Begun) -> None:
     made, (cell, *_) = it.context, it.cells
     bench = Workbench.open(made)
-    model = next(pin for pin in made.models if pin.name == cell.model)
+    model = next(pin for pin in made.plan.models if pin.name == cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(model), cell.episode, 0)
     own = made.keys_of(cell)
     forger = Keys(own.recipients, own.identities, STRANGER, own.trusted)
