@@ -98,11 +98,8 @@ class Usage:
     @property
     def bounded(self) -> Usage:
         """With the bound in the place of an unknown output."""
-        return (
-            self
-            if self.output_tokens is not None
-            else replace(self, output_tokens=self.output_bound)
-        )
+        known = self.output_tokens is not None
+        return self if known else replace(self, output_tokens=self.output_bound)
 
     def __add__(self, other: Usage) -> Usage:
         def total(a: int | None, b: int | None) -> int | None:

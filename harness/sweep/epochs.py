@@ -216,7 +216,7 @@ class HeartbeatSender:
         self._epochs, self._number, self._watch = epochs, number, watch
         self._beats = 0
         self._asked = SweepOrder.GO
-        self._fenced = False
+        self.fenced = False  # another driver goes on with the run
         self._last = 0.0
         self._closed = threading.Event()
         self._beat()
@@ -226,17 +226,12 @@ class HeartbeatSender:
     @property
     def asked(self) -> SweepOrder:
         """What the driver is asked for; to stop if another driver has a higher epoch."""
-        return SweepOrder.STOP if self._fenced else self._asked
-
-    @property
-    def fenced(self) -> bool:
-        """True if another driver goes on with the run."""
-        return self._fenced
+        return SweepOrder.STOP if self.fenced else self._asked
 
     @property
     def alive(self) -> bool:
         """True if the store took a heartbeat lately, so that no other driver has begun."""
-        return not self._fenced and time.monotonic() - self._last < FENCE_SECONDS
+        return not self.fenced and time.monotonic() - self._last < FENCE_SECONDS
 
     def close(self, failure: str = "") -> None:
         """Record that the epoch has ended, by a ``failure`` if that has words. If the store does
@@ -249,7 +244,7 @@ class HeartbeatSender:
             logger.warning("the end of the epoch could not be stored: %s", error)
 
     def _go_on(self) -> None:
-        while not self._closed.wait(BEAT_SECONDS) and not self._fenced:
+        while not self._closed.wait(BEAT_SECONDS) and not self.fenced:
             try:
                 self._beat()
             except StoreError as error:
@@ -258,7 +253,7 @@ class HeartbeatSender:
     def _beat(self) -> None:
         began = time.monotonic()  # an observer may see the heartbeat from here on
         if self._epochs.latest() > self._number:
-            self._fenced = True
+            self.fenced = True
             return
         self._asked = self._epochs.asked(self._number)
         self._epochs.beat(self._number, self._now(False))

@@ -145,14 +145,9 @@ def _keys_of(
     signer = replace(Signer.of(identity), certificate=certificate)
     public = signer.public
     if not certificate and run_identity:
-        certificate = _signer_of(run_identity).certify(hex_of(episode), public)
+        certificate = Signer.of(run_identity).certify(hex_of(episode), public)
         signer = replace(signer, certificate=certificate)
     return Keys((*recipients, recipient_of(identity)), (identity,), signer, {public})
-
-
-@lru_cache(maxsize=1)
-def _signer_of(run_identity: str) -> Signer:
-    return Signer.of(run_identity)
 
 
 @dataclass(frozen=True, slots=True)

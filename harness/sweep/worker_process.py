@@ -76,10 +76,8 @@ class LeaseClient:
 
     def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
         """Return cells to work on, and whether the run is over for this worker."""
-        cells: tuple[Cell, ...]
-        over: bool
-        cells, over = self._ask("lease", capacity, holding)
-        return cells, over
+        leased: tuple[tuple[Cell, ...], bool] = self._ask("lease", capacity, holding)
+        return leased
 
     def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Report how leased cells ended."""
@@ -90,10 +88,9 @@ class LeaseClient:
     ) -> tuple[Renewal, Mapping[str, CallLimit] | None]:
         """Report that this worker is alive, what it is working on, why it waits for the store if it
         does, and its calls by model; return what it may do, and the limits on its calls."""
-        renewal: Renewal
-        limits: Mapping[str, CallLimit] | None
-        renewal, limits = self._ask("hear", holding, pause, calls)
-        return renewal, limits
+        answer: tuple[Renewal, Mapping[str, CallLimit] | None]
+        answer = self._ask("hear", holding, pause, calls)
+        return answer
 
     def drain(self, *_: object) -> None:
         """Handle a signal, which may come at any moment: no lock is taken here."""
