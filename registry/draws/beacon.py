@@ -19,14 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import BrokenPromise, RegistryError
+from registry.files import read_beside
 from registry.ledger.draw_records import Beacon
 
-RELAYS = (
-    "https://api.drand.sh",
-    "https://api2.drand.sh",
-    "https://api3.drand.sh",
-    "https://drand.cloudflare.com",
-)
+_PUBLISHED = read_beside(__file__, "beacon.yaml")
+RELAYS: tuple[str, ...] = tuple(_PUBLISHED["relays"])
 _DOMAIN = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_"
 _NAME = re.compile(r"drand:([1-9][0-9]{0,14})")
 _SIGNATURE = re.compile("[0-9a-f]{96}")
@@ -45,14 +42,7 @@ class BeaconChain:
     period: int  # seconds
 
 
-QUICKNET = BeaconChain(
-    "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971",
-    "83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d106"
-    "4510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5"
-    "ece45a",
-    1692803367,
-    3,
-)
+QUICKNET = BeaconChain(**_PUBLISHED["quicknet"])
 
 
 def round_of(text: str) -> Beacon:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from registry.canonical import digest_bytes, join_parts
 from registry.draws.allocation import allocation_seed, check_numbers, commit_secret, sealed_key
@@ -37,23 +37,20 @@ _REDRAWS = 100  # of one place in the draw, before its entropy is called broken
 class Entropy(Protocol):
     """Source of the randomness of a draw."""
 
+    name: ClassVar[str]  # for the record: "operating system", or "fixed"
+
     def draw(self, size: int, *path: str | int) -> bytes:
         """Return ``size`` bytes, at most 32, for the place that the path names."""
-
-    def describe(self) -> str:
-        """Return the source's name for the record: "operating system", or "fixed"."""
 
 
 class SystemEntropy:
     """The operating system's: new at each call, whatever the path."""
 
+    name: ClassVar[str] = "operating system"
+
     def draw(self, size: int, *path: str | int) -> bytes:
         """Random bytes of the operating system."""
         return os.urandom(size)
-
-    def describe(self) -> str:
-        """Name the source."""
-        return "operating system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,7 @@ class FixedEntropy:
     """SHA-256 of the path below a root of 32 bytes: the same draw each time. For demonstrations
     and tests only: the root gives every seed."""
 
+    name: ClassVar[str] = "fixed"
     root: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -73,10 +71,6 @@ class FixedEntropy:
             raise RegistryError(f"fixed entropy gives up to 32 bytes at a path, not {size}")
         parts = (str(part).encode() for part in path)
         return hashlib.sha256(join_parts(b"dosimeter/entropy/1", self.root, *parts)).digest()[:size]
-
-    def describe(self) -> str:
-        """Name the source."""
-        return "fixed"
 
 
 class Stratum(NamedTuple):
@@ -139,7 +133,7 @@ def draw(
         seeds_per_arm=seeds_per_arm,
         seeds=tuple(seeds),
         secret=entropy.draw(32, "allocation").hex(),
-        entropy=entropy.describe(),
+        entropy=entropy.name,
         reserve=tuple(reserve),
     )
 

@@ -10,7 +10,6 @@ all its readers.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -31,7 +30,6 @@ PARTS = "inventory/parts/"
 CHECKS = "checks/"  # results of judge checks: plain, each named by its digest
 CALIBRATIONS = "calibrations/"  # likewise, of calibrations
 _RESULTS = "results/"
-_AFTER_RESULTS = "results0"  # "0" is the character after "/"
 _PROBES = "probes/"
 _GRADES = "grades/"
 _REGRADES = "regrades/"
@@ -198,7 +196,9 @@ def write_inventory(
             trees.add(key, digest)
             lines.append(f"{digest.removeprefix('sha256:')}  {key}\n")
             progress(trees.objects.size)
-        parts.append(_write_part(store, lines))
+        data = "".join(lines).encode()
+        parts.append(digest_bytes(data).removeprefix("sha256:"))
+        store.put(part_key(parts[-1]), data)
         before = block[-1]
     inventory = trees.inventory()
     store.put(head_key(inventory.objects_root), "".join(f"{part}\n" for part in parts).encode())
@@ -221,25 +221,19 @@ def read_inventory(store: Store, root: str) -> Iterator[tuple[str, Digest]]:
 
 
 def read_results(store: Store, closed: WaveClosed) -> Iterator[tuple[str, Digest]]:
-    """The keys and digests of a closed wave's results, in key order. Of the inventory only the
-    parts that list results are read, by several threads if the store is remote.
+    """The keys and digests of a closed wave's results, in key order. The inventory is read by
+    several threads if the store is remote.
 
     After the last line, raises BrokenPromise unless the digests are those that the ledger records.
     A reader must come to the end before it relies on any of them, and check that each result is the
     one that its key names. Raises as ``read_inventory``.
     """
-    parts = _read_head(store, head_key(closed.objects_root))
-    start = bisect_left(
-        parts, _RESULTS, 1, key=lambda part: next(_read_part(store, part), ("",))[0]
-    )
-    tree = MerkleTree()
-    for lines in parallel_map(store, lambda part: [*_read_part(store, part)], parts[start - 1 :]):
+    parts, tree = _read_head(store, head_key(closed.objects_root)), MerkleTree()
+    for lines in parallel_map(store, lambda part: [*_read_part(store, part)], parts):
         for key, digest in lines:
             if key.startswith(_RESULTS):
                 tree.add(_digest_leaf(digest))
                 yield key, digest
-        if lines and lines[-1][0] >= _AFTER_RESULTS:
-            break
     if tree.root().hex() != closed.results_root:
         raise BrokenPromise(
             f"wave {closed.wave}: its inventory lists other results than the ledger records: see "
@@ -255,13 +249,6 @@ def head_key(root: str) -> str:
 def part_key(part: str) -> str:
     """The store key of a part of an inventory."""
     return f"{PARTS}{part}.txt"
-
-
-def _write_part(store: Store, lines: list[str]) -> str:
-    data = "".join(lines).encode()
-    name = digest_bytes(data).removeprefix("sha256:")
-    store.put(part_key(name), data)
-    return name
 
 
 def _read_head(store: Store, key: str) -> list[str]:

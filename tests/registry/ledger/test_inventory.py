@@ -12,7 +12,6 @@ from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
 from registry.ledger import inventory
 from registry.ledger.inventory import (
-    PARTS,
     RUN_FOLDERS,
     episode_stem,
     part_key,
@@ -23,18 +22,6 @@ from registry.ledger.records import WaveClosed
 from registry.stores.base import MemoryStore
 
 LINES = 4  # a part
-
-
-class Reads(MemoryStore):
-    """A store that lists what is read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = list[str]()
-
-    def get(self, key: str) -> bytes:
-        self.read.append(key)
-        return super().get(key)
 
 
 @pytest.fixture(autouse=True)
@@ -62,16 +49,6 @@ def test_results_are_found_wherever_they_lie() -> None:
         closed = close(store, attempts, results, beside)
         expected = [(name, digest_bytes(name.encode())) for name in names(0, results, 0)]
         assert [*read_results(store, closed)] == expected
-
-
-def test_parts_without_results_are_hardly_read() -> None:
-    store = Reads()
-    closed = close(store, 4000, 40)
-    store.read.clear()
-    assert len([*read_results(store, closed)]) == 40
-    parts = [key for key in store.read if key.startswith(PARTS)]
-    assert len(parts) <= 10 + 12, "by bisection of 1,011 parts"
-    assert not [key for key in store.read if not key.startswith("inventory/")]
 
 
 def test_a_list_that_is_not_the_one_of_the_ledger_is_refused_at_its_end() -> None:
