@@ -14,23 +14,13 @@ from click.testing import CliRunner
 from harness.spending.budget import Account
 from study.main import main
 from study.printing import print_records
+from study.steps.report.command import print_verdicts
 from study.steps.sweep.accounts import print_accounts
 from tests.cases import cases
-from tests.study.cli.program import commands, on_terminal
+from tests.study.cli.program import commands, on_terminal, run_process
 
-ROWS = [
-    {
-        "model": f"a-model-with-a-long-name-{number}",
-        "basis": "12 pilots",
-        "input tokens": "1,000,000 … 2,000,000",
-        "output tokens": "100,000 … 200,000",
-        "USD": "1.00 … 2.00",
-        "episodes": 1234567,
-        "notes": ["a sentence that goes on for a while", "and another one"],
-    }
-    for number in range(3)
-]
-CELLS = ["1,000,000", "2,000,000", "100,000", "200,000", "1.00", "2.00", "1234567", "another", "12"]
+ROWS, CELLS, DRY = (cases(__file__, name) for name in ("rows", "cells", "dry"))
+PIPE = {"COLUMNS": "60", "TERM": "xterm"}  # of a dumb terminal, rich assumes 80 columns
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
@@ -60,6 +50,24 @@ def test_a_pipe_gets_every_row_on_one_line(capsys: pytest.CaptureFixture[str]) -
         assert re.search(r"1,000,000 … 2,000,000 .*100,000 … 200,000 .*1234567", line)
 
 
+@pytest.mark.parametrize("words", cases(__file__, "narrow pipe"))
+def test_a_narrow_pipe_gets_whole_lines(words: str, demo_study: Path) -> None:
+    place = ["--study", str(demo_study)]
+    printed = run_process(*words.split(), *place, environment=PIPE).stdout.decode()
+    assert [line for line in cases(__file__, "narrow pipe")[words] if line not in printed] == []
+
+
+def test_verdicts_in_a_narrow_pipe_are_whole_lines(
+    demo_study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in PIPE.items():
+        monkeypatch.setenv(name, value)
+    body = json.loads((demo_study / "reports/wave-1/report.json").read_text(encoding="utf-8"))
+    print_verdicts(body, demo_study, as_json=False)
+    printed = capsys.readouterr().out
+    assert [line for line in cases(__file__, "verdicts") if line not in printed] == []
+
+
 def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     print_records([], title="Waves")
     assert capsys.readouterr().out == "Waves\nnone\n"
@@ -71,13 +79,7 @@ def test_a_budget_names_its_units(capsys: pytest.CaptureFixture[str]) -> None:
     assert [word.strip() for word in head if word.strip()] == [
         *("limit", "limit, USD", "spent, USD", "left, USD", "replies of unknown cost")
     ]
-    assert [word.strip() for word in row if word.strip()] == [
-        "run",
-        "10.00",
-        "2.5000",
-        "7.5000",
-        "1",
-    ]
+    assert " ".join(row).split() == ["run", "10.00", "2.5000", "7.5000", "1"]
 
 
 def test_help_shows_every_default() -> None:
@@ -110,6 +112,3 @@ def test_a_dry_run_prints_each_request_whole(tmp_path: Path) -> None:
             assert message["text"] in shown
     for once in ("Run a Python 3 program", "temperature: 0.5"):
         assert shown.count(once) == (4 if "Python" in once else 2), once
-
-
-DRY = cases(__file__, "dry")
