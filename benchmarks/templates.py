@@ -5,7 +5,8 @@ Beside it stands what the file system alone takes: the same folders and files ma
 in the same run, turn by turn. Nothing is removed before the end, since some file systems step
 over the places of what was just removed one by one, and are then measured instead. ``disk`` is
 the usual place for temporary files, ``memory`` a place without a disk. ``command`` is one
-`dosimeter template prepare` from start to end, in CPU-seconds beyond those of `dosimeter --help`.
+`dosimeter template prepare` from start to end, in CPU-seconds beyond those of `dosimeter --help`;
+``help`` are these, and ``status`` those of `dosimeter status` of the stored demo study.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,7 +31,7 @@ from study.protocol.yaml import read_template
 ROUNDS = 15
 TARGET = 5000  # samples a CPU-second in memory
 COMMANDS = 7
-TARGET_COMMAND = 0.6  # CPU-seconds beyond those of --help
+TARGETS = {"command": 0.6, "help": 0.25, "status": 0.35}  # CPU-seconds
 _UNCACHED = "PYTHONDONTWRITEBYTECODE"  # would have every command compile all modules again
 _MAIN = "import sys; from study.main import main; sys.argv[0] = 'dosimeter'; main()"
 MEMORY = "/dev/shm"  # a file system that no disk is behind, on Linux
@@ -41,10 +43,14 @@ def main() -> None:
     family = template_family(*read_template(Path(), "past"))
     # The first round parses the file and imports what it needs.
     _measure(family, None, 1)
-    outcome = {"benchmark": "templates", "target": TARGET, "disk": _measure(family, None, ROUNDS)}
+    outcome: dict[str, object] = {
+        "benchmark": "templates",
+        "target": TARGET,
+        "disk": _measure(family, None, ROUNDS),
+    }
     if os.access(MEMORY, os.W_OK):  # what is left without the disk's own work
         outcome["memory"] = _measure(family, MEMORY, ROUNDS)
-    outcome["command"] = _measure_command()
+    outcome |= _measure_commands()
     outcome["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
     print(json.dumps(outcome))
 
@@ -74,18 +80,20 @@ def _measure(family: TemplateFamily, place: str | None, rounds: int) -> dict[str
     }
 
 
-def _measure_command() -> dict[str, float]:
-    """The median and the least of several commands, bytecode cached by a first one."""
+def _measure_commands() -> dict[str, dict[str, float]]:
+    """The median and the least of several rounds, bytecode cached by a first one."""
+    rounds = []
     with tempfile.TemporaryDirectory() as root:
-        seconds = []
+        shutil.unpack_archive("tests/data/demo-study.tar.xz", root, filter="data")
         for turn in range(COMMANDS + 1):
             at = ("--seed", f"{turn:064x}", "--out", f"{root}/{turn}")
-            seconds.append(_cpu("template", "prepare", "past", *at) - _cpu("--help"))
-    del seconds[0]
+            usage, status = _cpu("--help"), _cpu("status", "--study", f"{root}/demo-study")
+            rounds.append((_cpu("template", "prepare", "past", *at) - usage, usage, status))
     return {
-        "cpu_s": round(median(seconds), 3),
-        "least_cpu_s": round(min(seconds), 3),
-        "target_cpu_s": TARGET_COMMAND,
+        name: {"cpu_s": round(median(found), 3), "least_cpu_s": min(found), "target_cpu_s": target}
+        for (name, target), found in zip(
+            TARGETS.items(), zip(*rounds[1:], strict=True), strict=True
+        )
     }
 
 
@@ -96,7 +104,7 @@ def _cpu(*arguments: str) -> float:
     command = [sys.executable, "-c", _MAIN, *arguments]
     subprocess.run(command, check=True, capture_output=True, env=cached)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 3)
 
 
 def _speeds(name: str, count: int, times: list[tuple[float, float]]) -> dict[str, int]:

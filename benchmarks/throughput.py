@@ -46,19 +46,7 @@ SWEEP = "--sweep"
 PIN = ModelPin("trivial", "scripted", "1", (("agent", '"trivial"'), ("context", "8000")))
 TARGET_MS = 3.3  # at 20,000 episodes
 TICKS = os.sysconf("SC_CLK_TCK")
-STUDY = """\
-study: throughput
-tasks:
-  - {family: FAMILY, difficulty: easy, mode: single_turn}
-seeds_per_arm: HALF
-replicates: REPLICATES
-models:
-  trivial: {provider: scripted, agent: honest, error_rate: 0}
-waves:
-  - [trivial]
-plan: {permutations: 999}
-sandbox: {kind: local}
-"""
+STUDY = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
 _COUNTED = re.compile(r'^SeaweedFS_s3_request_total\{.*type="(\w+)"\} (\S+)$', re.MULTILINE)
 KINDS = {  # of processes, by their command lines
     "benchmarks.throughput": "driver",

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from generators.seed import Seed
 from generators.task import TaskSpec
+from harness.mode import Mode
 from harness.model import Message, Omission, Reply, ToolUse, Try, Usage
 
 SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
@@ -33,13 +34,6 @@ class ProgramRun:
     output: str
     exit_code: int
     limits: tuple[str, ...] = ()  # as in harness.sandboxes.ExecResult
-
-
-class Mode(StrEnum):
-    """The way in which a task is given."""
-
-    AGENTIC = "agentic"  # in a sandbox, with tools, over several turns
-    SINGLE_TURN = "single_turn"  # one message with all input files, one reply, no tools
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from generators.child_process import ChildLimits, run_in_child
 from generators.errors import ChildLimitError
 from registry.files import PARTIAL
 from study.errors import StudyError
@@ -20,14 +19,16 @@ from study.errors import StudyError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_TABLE = ChildLimits(seconds=300, memory=3_000_000_000)
 
 
 def read_from_elsewhere(read: Callable[[Path], T], path: Path) -> T:
     """Read a table of unknown origin in a child process. Raises StudyError at its limits of time
     and memory, and what ``read`` raises."""
+    from generators.child_process import ChildLimits, run_in_child  # few commands read tables
+
+    limits = ChildLimits(seconds=300, memory=3_000_000_000)
     try:
-        table: T = run_in_child(_TABLE, _read_in, Path.cwd(), read, path).value()
+        table: T = run_in_child(limits, _read_in, Path.cwd(), read, path).value()
     except ChildLimitError as error:
         raise StudyError(f"{path}: to read this table {error}") from None
     return table

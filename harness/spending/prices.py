@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from generators.yaml_lines import YamlDocument, YamlError, YamlLimits, parse_yaml
 from harness.errors import HarnessError
-from harness.model import Usage
 from registry.canonical import digest_bytes
+
+if TYPE_CHECKING:
+    from harness.model import Usage
 
 OWN_PROVIDERS = frozenset(("scripted", "local"))  # run by us: their tokens are free
 _MILLION = Decimal(1_000_000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -35,6 +34,8 @@ def parallel_map(
     if not is_remote(store):
         yield from map(work, items)
         return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     rest = iter(items)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="store") as pool:
         pending = deque[Future[R]](pool.submit(work, item) for item in islice(rest, ahead))

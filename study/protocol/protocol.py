@@ -21,7 +21,7 @@ from generators.items import VERSION as ITEMS_VERSION
 from generators.items.pool import Columns, stratum_name
 from generators.task import Family
 from generators.yaml_lines import YamlDocument
-from harness.episode import Mode
+from harness.mode import Mode
 from harness.models.settings import ModelSettings, pin_model
 from registry.ledger.draw_records import Parties, SeedsPerArm, sizes_of
 from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest

@@ -9,7 +9,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from generators.yaml_lines import Place
-from harness.episode import Mode
+from harness.mode import Mode
 from harness.sandboxes.image import ImagePin, ensure_image
 from registry.errors import BrokenPromise
 from registry.files import write_whole
@@ -21,7 +21,6 @@ from study.errors import StudyError
 from study.protocol.plan_section import ControlsSection, Faults
 from study.protocol.protocol import FILE_NAME, Protocol
 from study.protocol.yaml import read_yaml
-from study.workspace.grading import grading_digest
 from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)
@@ -49,6 +48,9 @@ def register_plan(
     if (registered := find_registration(study.ledger)) is not None:
         check_plan(study, registered)
         return registered, False
+    # Imported here: `status` asks for the registration, and grades nothing.
+    from study.workspace.grading import grading_digest
+
     sealed = check_drawn(study)
     study.own_identities()  # before a simulation that may take minutes
     underpowered, unproved = gate(

@@ -18,11 +18,10 @@ from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.storage import attempted_names, finished_names, result_key
 from harness.sweep.schedule import Schedule, WaveInstance, WavePlan, schedule_cells
 from registry.errors import BrokenPromise
-from registry.ledger.chain import Ledger
-from registry.ledger.records import RunManifest, WaveClosed, record_digest
+from registry.ledger.records import RunManifest, WaveClosed
 from registry.sealing import DrawnInstance, decrypt, recipient_of
 from registry.stores.parallel import parallel_map
-from study.workspace.study import Study, read_once
+from study.workspace.study import Study, closed_wave, closing_manifest, manifests_of, read_once
 from study.workspace.tables import WaveTable
 
 logger = logging.getLogger(__name__)
@@ -158,36 +157,6 @@ def take_snapshot(study: Study, watch: Watch = lambda what, done, of: None) -> S
     ledger = study.ledger.held(grows=False)
     logger.info("ledger: %d records", len(ledger.entries()))
     return StudySnapshot(study.folder, study.protocol, study.store, ledger, watch)
-
-
-def closed_wave(ledger: Ledger, wave: int) -> WaveClosed | None:
-    """Return the record of a closed wave; None while it is open."""
-    records: Iterable[WaveClosed] = (entry.record for entry in ledger.find("wave-closed"))
-    return next((record for record in records if record.wave == wave), None)
-
-
-def manifests_of(ledger: Ledger, wave: int) -> tuple[RunManifest, ...]:
-    """Return the manifests of a wave, oldest first: one for each state of code and image that it
-    was run with. They share their run key, models and schedule."""
-    records = (entry.record for entry in ledger.find("run-manifest"))
-    return tuple(record for record in records if record.wave == wave)
-
-
-def manifest_of(ledger: Ledger, wave: int) -> RunManifest | None:
-    """Return the newest manifest of a wave; None before it is begun."""
-    begun = manifests_of(ledger, wave)
-    return begun[-1] if begun else None
-
-
-def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
-    """Return the manifest that a closed wave names. Raises BrokenPromise."""
-    for manifest in manifests_of(ledger, closed.wave):
-        if record_digest(manifest) == closed.manifest:
-            return manifest
-    raise BrokenPromise(
-        f"wave {closed.wave} was closed for run {closed.manifest}, of which the ledger has no "
-        "manifest: see `dosimeter verify`"
-    )
 
 
 def run_identity_of(study: Study, manifest: RunManifest) -> str:

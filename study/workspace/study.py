@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from registry.draws.allocation import place_seeds, sealed_key
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import Ledger, signers_of
 from registry.ledger.draw_records import Announcement, SealedSet
+from registry.ledger.records import RunManifest, WaveClosed, record_digest
 from registry.sealing import (
     DrawnInstance,
     DrawnSeed,
@@ -206,3 +207,33 @@ def drawn_key(root: str) -> str:
 def is_study(folder: Path) -> bool:
     """Report whether a folder holds a study.yaml."""
     return (folder / FILE_NAME).is_file()
+
+
+def closed_wave(ledger: Ledger, wave: int) -> WaveClosed | None:
+    """Return the record of a closed wave; None while it is open."""
+    records: Iterable[WaveClosed] = (entry.record for entry in ledger.find("wave-closed"))
+    return next((record for record in records if record.wave == wave), None)
+
+
+def manifests_of(ledger: Ledger, wave: int) -> tuple[RunManifest, ...]:
+    """Return the manifests of a wave, oldest first: one for each state of code and image that it
+    was run with. They share their run key, models and schedule."""
+    records = (entry.record for entry in ledger.find("run-manifest"))
+    return tuple(record for record in records if record.wave == wave)
+
+
+def manifest_of(ledger: Ledger, wave: int) -> RunManifest | None:
+    """Return the newest manifest of a wave; None before it is begun."""
+    begun = manifests_of(ledger, wave)
+    return begun[-1] if begun else None
+
+
+def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
+    """Return the manifest that a closed wave names. Raises BrokenPromise."""
+    for manifest in manifests_of(ledger, closed.wave):
+        if record_digest(manifest) == closed.manifest:
+            return manifest
+    raise BrokenPromise(
+        f"wave {closed.wave} was closed for run {closed.manifest}, of which the ledger has no "
+        "manifest: see `dosimeter verify`"
+    )

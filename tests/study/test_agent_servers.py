@@ -18,7 +18,8 @@ from registry.result_row import Status
 from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.protocol.protocol import read_protocol
-from study.workspace.snapshot import manifest_of, take_snapshot
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import manifest_of
 from tests.cases import cases
 from tests.harness.chat_server import running
 from tests.study.conftest import make_study, run_wave

@@ -22,8 +22,7 @@ import pytest
 from harness.episode import StopReason
 from harness.sandboxes.image import ensure_image
 from registry.sealing import decrypt
-from study.workspace.snapshot import manifest_of
-from study.workspace.study import Study
+from study.workspace.study import Study, manifest_of
 from tests.harness.openai_server import Answer, Json, Served, completion
 from tests.hosts import Host, network, why_not
 from tests.study.conftest import TESTED, start_cluster

@@ -29,8 +29,8 @@ from study.steps.sweep.manifests import begin_wave
 from study.steps.sweep.sweep import SweepRequest, close_wave, context_of, find_finished
 from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
-from study.workspace.snapshot import manifest_of, take_snapshot
-from study.workspace.study import Study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, manifest_of
 from tests.study.conftest import SINGLE, make_study
 
 STRANGER = Signer(b"\x07" * 32)

@@ -13,7 +13,8 @@ from generators.catalog import INSTALLED
 from harness.external_agents.agent_image import RECIPES, agent_tag, ensure_agent_image
 from registry.result_row import Status
 from registry.verify.verify import verify_study
-from study.workspace.snapshot import manifest_of, take_snapshot
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import manifest_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.study.conftest import make_study, run_wave

@@ -38,14 +38,8 @@ from study.steps.sweep.sweep import (
     sweep_wave,
 )
 from study.workspace.setup import NO_IMAGE, registration_of
-from study.workspace.snapshot import (
-    WaveSnapshot,
-    cells_of,
-    closing_manifest,
-    manifests_of,
-    take_snapshot,
-)
-from study.workspace.study import Study
+from study.workspace.snapshot import WaveSnapshot, cells_of, take_snapshot
+from study.workspace.study import Study, closing_manifest, manifests_of
 from tests.cases import cases
 from tests.study.conftest import SMALLNESS, TINY, make_study
 

@@ -33,14 +33,8 @@ from registry.stores.parallel import parallel_map
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME
 from study.workspace.setup import registration_of
-from study.workspace.snapshot import (
-    StudySnapshot,
-    closed_wave,
-    closing_manifest,
-    manifest_of,
-    take_snapshot,
-)
-from study.workspace.study import Study
+from study.workspace.snapshot import StudySnapshot, take_snapshot
+from study.workspace.study import Study, closed_wave, closing_manifest, manifest_of
 
 Clock = Callable[[], str]
 FIRST = 0  # the wave with the archived answers

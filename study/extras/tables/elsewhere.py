@@ -57,14 +57,8 @@ from study.steps.sweep.manifests import begin_wave
 from study.steps.sweep.spending import example_of
 from study.steps.sweep.sweep import SweepRequest, close_wave, context_of
 from study.workspace.setup import NO_IMAGE, Watch
-from study.workspace.snapshot import (
-    cells_of,
-    closed_wave,
-    instances_of,
-    manifests_of,
-    run_identity_of,
-)
-from study.workspace.study import Study
+from study.workspace.snapshot import cells_of, instances_of, run_identity_of
+from study.workspace.study import Study, closed_wave, manifests_of
 
 FORMS = ("inspect", "lm-eval", "jsonl")
 TASKS = "tasks.jsonl"

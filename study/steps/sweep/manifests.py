@@ -34,8 +34,8 @@ from study.protocol.yaml import read_yaml
 from study.steps.register.draw import entropy_of
 from study.workspace.grading import grading_digest
 from study.workspace.setup import changed_plan, find_registration, registration_of, value_words
-from study.workspace.snapshot import instances_of, manifest_of
-from study.workspace.study import CHECKOUT, Study
+from study.workspace.snapshot import instances_of
+from study.workspace.study import CHECKOUT, Study, manifest_of
 
 if TYPE_CHECKING:
     from study.steps.sweep.sweep import SweepRequest

@@ -45,8 +45,8 @@ from study.errors import StudyError
 from study.files import exclusive
 from study.protocol.protocol import FILE_NAME, Task
 from study.protocol.sections import BudgetSection
-from study.workspace.snapshot import cells_of, manifest_of
-from study.workspace.study import Study
+from study.workspace.snapshot import cells_of
+from study.workspace.study import Study, manifest_of
 
 ALLOW = "--allow-unknown-price"
 OVER_BUDGET = "not paid for by the budget"

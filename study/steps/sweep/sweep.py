@@ -46,8 +46,8 @@ from study.steps.sweep.spending import (
 )
 from study.workspace.checkpoints import stamp_ledger
 from study.workspace.setup import Watch, pinned_image, registration_of
-from study.workspace.snapshot import cells_of, closed_wave, manifest_of, run_identity_of
-from study.workspace.study import Study
+from study.workspace.snapshot import cells_of, run_identity_of
+from study.workspace.study import Study, closed_wave, manifest_of
 
 logger = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from study.steps.sweep.live import sweep_watch
 from study.steps.sweep.waves import close_wave_now, list_waves, open_wave
 from study.workspace.address import open_study, record_files
 from study.workspace.setup import find_registration
-from study.workspace.snapshot import manifest_of, run_identity_of
-from study.workspace.study import Study
+from study.workspace.snapshot import run_identity_of
+from study.workspace.study import Study, manifest_of
 
 _LOOK_SECONDS = 1.0
 _SILENT_SECONDS = 60.0

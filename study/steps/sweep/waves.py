@@ -23,8 +23,8 @@ from study.steps.sweep.exposure_ledger import burned_of_wave
 from study.steps.sweep.manifests import check_here
 from study.steps.sweep.spending import NO_PRICING
 from study.workspace.setup import Watch, check_plan, find_registration, pinned_image
-from study.workspace.snapshot import closed_wave, manifest_of, take_snapshot
-from study.workspace.study import Study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, closed_wave, manifest_of
 
 
 @dataclass(frozen=True, slots=True)

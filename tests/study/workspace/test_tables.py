@@ -25,8 +25,8 @@ from study.steps.sweep.exposure_ledger import exact_rows
 from study.steps.verify.verify import VerifyRequest
 from study.workspace import tables
 from study.workspace.address import open_study
-from study.workspace.snapshot import closed_wave, take_snapshot
-from study.workspace.study import Study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, closed_wave
 from study.workspace.tables import WaveTable
 from tests.study.conftest import SINGLE, make_study, run_wave
 from tests.study.steps.sweep.test_closing import WatchedStore

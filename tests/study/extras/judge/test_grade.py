@@ -50,8 +50,8 @@ from study.steps.report.look import graded_rows
 from study.steps.sweep.spending import price_pins, sum_spends
 from study.steps.sweep.sweep import context_of
 from study.workspace.setup import NO_IMAGE
-from study.workspace.snapshot import manifests_of, take_snapshot
-from study.workspace.study import Study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, manifests_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import draw_tiny, run_wave

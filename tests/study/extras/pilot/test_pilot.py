@@ -22,8 +22,7 @@ from study.steps.init.folder import init_study
 from study.steps.register.draw import pilots_of
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest
 from study.workspace.setup import Watch
-from study.workspace.snapshot import closed_wave
-from study.workspace.study import Study
+from study.workspace.study import Study, closed_wave
 from tests.cases import cases
 from tests.study.conftest import draw_tiny, run_wave
 

@@ -21,8 +21,8 @@ from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, read_protocol
 from study.protocol.yaml import read_template
 from study.steps import pipeline
-from study.workspace.snapshot import manifest_of, take_snapshot
-from study.workspace.study import Study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, manifest_of
 from tests.cases import cases
 from tests.study.cli.program import run
 from tests.study.conftest import make_study, run_wave, sweep

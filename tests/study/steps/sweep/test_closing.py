@@ -22,8 +22,8 @@ from registry.verify.verify import verify_study
 from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave, context_of, find_finished
 from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
-from study.workspace.snapshot import manifest_of, take_snapshot
-from study.workspace.study import Study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, manifest_of
 from tests.study.conftest import SINGLE, Lost, make_study
 
 LOST = 3

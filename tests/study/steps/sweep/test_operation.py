@@ -35,8 +35,8 @@ from study.steps.init.folder import init_study
 from study.steps.sweep.manifests import begin_wave, drift
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import NO_IMAGE
-from study.workspace.snapshot import manifest_of, manifests_of, take_snapshot
-from study.workspace.study import Study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, manifest_of, manifests_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import MARK, promise_unchecked

@@ -31,8 +31,8 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.sweep.estimate import estimate_wave
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest
-from study.workspace.snapshot import manifest_of, take_snapshot
-from study.workspace.study import Study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, manifest_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.study.conftest import promise_unchecked
