@@ -239,9 +239,9 @@ class Coordinator:
             if time.monotonic() - self._opened_at > self._options.silence_seconds:
                 self._unheard.clear()
 
-    def _book(self, context: RunContext, name: str) -> LeaseBook:
+    def _book(self, context: RunContext, worker: str) -> LeaseBook:
         store = open_store(context.store)
-        begun = context.begun_list(store, name)
+        begun = context.begun_list(store, worker)
         key = instances_key(context.run_recipient)
         cells = context.schedule(INSTANCES_CODEC.read(store, key, context.run_keys))
         finished = cells.marks(finished_names(store))
