@@ -29,7 +29,7 @@ from analysis.judge.error_rates import (
 )
 from analysis.plan.negative_controls import DISAGREES
 from analysis.stats.intervals import GapEstimate, estimate_gap
-from registry.ledger.records import Graded, JudgePin, Plan, record_digest
+from registry.ledger.records import Graded, JudgePin, Plan, pin_digest
 from registry.result_row import GRADER
 
 
@@ -116,7 +116,7 @@ def judge_column(
     usable = None if uncorrected else errors
     return JudgeColumn(
         judge=pin.name,
-        digest=record_digest(pin),
+        digest=pin_digest(pin),
         provider=pin.provider,
         version=pin.version,
         released=facts.released,

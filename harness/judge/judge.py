@@ -31,7 +31,7 @@ from harness.spending.prices import Price
 from harness.spending.purchases import Journal
 from registry.canonical import digest_value
 from registry.files import read_beside
-from registry.ledger.records import JudgePin, record_digest
+from registry.ledger.records import JudgePin, pin_digest
 
 MAX_EXPECTED = 20_000  # characters of a templated question's right answer in a prompt
 _TEXTS: dict[str, str] = read_beside(__file__, "prompts.yaml")
@@ -145,7 +145,7 @@ class Judge:
     @property
     def digest(self) -> str:
         """The digest of its pin."""
-        return record_digest(self.pin)
+        return pin_digest(self.pin)
 
     def close(self) -> None:
         """Close its model's connections, if any."""

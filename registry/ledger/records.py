@@ -25,6 +25,7 @@ from registry.ledger.draw_records import (
 )
 
 R = TypeVar("R")
+Pin = TypeVar("Pin", bound="ModelPin | JudgePin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +169,10 @@ _ASKING = {
 }
 
 
-def answering_pin(pin: ModelPin) -> ModelPin:
-    """Return what a model's answers follow from: its pin without its address, the variable of its
-    key, timeouts and retries. They may change within a wave, and no episode is named by them."""
+def answering_pin(pin: Pin) -> Pin:
+    """Return what a model's or judge's answers follow from: its pin without its address, the
+    variable of its key, timeouts and retries. They may change within a wave, and neither an episode
+    nor a grade is named by them."""
     # The seconds of an agent's server are the limit of an episode.
     dropped = _ASKING - {"seconds"} if pin.provider == "agent_server" else _ASKING
     kept = tuple(setting for setting in pin.settings if setting[0] not in dropped)
@@ -490,9 +492,9 @@ def record_digest(record: Any) -> Digest:
 
 @functools.cache
 def pin_digest(pin: ModelPin | JudgePin) -> Digest:
-    """Return the digest that names what is stored of a model or judge: for a model that of what its
-    answers follow from, so that a probe is paid for once however patiently it is asked."""
-    return record_digest(answering_pin(pin) if isinstance(pin, ModelPin) else pin)
+    """Return the digest that names a model or judge: that of what its answers follow from, so that
+    a probe or grade is paid for once however patiently it is asked."""
+    return record_digest(answering_pin(pin))
 
 
 @functools.cache

@@ -37,7 +37,6 @@ from registry.ledger.records import (
     Regraded,
     WaveClosed,
     pin_digest,
-    record_digest,
 )
 from registry.sealing import decrypt
 from registry.verify.findings import Derived, Findings, Progress
@@ -212,7 +211,7 @@ class _Promise:
                 trees = InventoryTrees(model=pin_digest(record.model).removeprefix("sha256:"))
             case _:
                 look = record.wave if isinstance(record, Regraded) else None
-                trees = InventoryTrees(grades_folder(record_digest(record.judge), look))
+                trees = InventoryTrees(grades_folder(pin_digest(record.judge), look))
         return cls(entry.place, record, trees)
 
 

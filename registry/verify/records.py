@@ -18,6 +18,7 @@ from registry.ledger.records import (
     Release,
     RunManifest,
     answering_pin,
+    pin_digest,
     record_digest,
 )
 from registry.verify.findings import Findings
@@ -26,10 +27,10 @@ from registry.verify.findings import Findings
 _ONE: dict[str, tuple[str, Callable[[Any], Hashable]]] = {
     "preregistration": ("plan for this draw", lambda record: record.sealed_root),
     "wave-closed": ("closing of this wave", lambda record: record.wave),
-    "graded": ("grading of this wave by this judge", lambda r: (r.wave, record_digest(r.judge))),
+    "graded": ("grading of this wave by this judge", lambda r: (r.wave, pin_digest(r.judge))),
     "regraded": (
         "second grading by this judge at this wave",
-        lambda r: (r.wave, record_digest(r.judge)),
+        lambda r: (r.wave, pin_digest(r.judge)),
     ),
 }
 # What may stand in a ledger word for word more than once.
@@ -209,12 +210,13 @@ def _check_release(
 def _check_pinned(
     findings: Findings, entry: Entry, record: Graded, manifest: RunManifest | None
 ) -> None:
-    if manifest is not None and record.pinned != (record.judge in manifest.judges):
-        is_now = "names it" if record.judge in manifest.judges else "does not name it"
+    named = manifest is not None and pin_digest(record.judge) in map(pin_digest, manifest.judges)
+    if manifest is not None and record.pinned != named:
+        is_now = "names it" if named else "does not name it"
         promise = f"graded by judge {record.judge.name}: pinned {record.pinned}"
         findings.add(entry.place, f"{promise}, but the wave's manifest {is_now}")
 
 
 def _grading(record: Graded | Regraded) -> str:
     """Name the judge and the run that it graded."""
-    return f"of {record.manifest} by judge {record.judge.name} ({record_digest(record.judge)})"
+    return f"of {record.manifest} by judge {record.judge.name} ({pin_digest(record.judge)})"

@@ -24,7 +24,7 @@ from generators.yaml_lines import YamlDocument
 from harness.mode import Mode
 from harness.models.settings import ModelSettings, pin_model
 from registry.ledger.draw_records import Parties, SeedsPerArm, sizes_of
-from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
+from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, pin_digest
 from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
@@ -190,7 +190,7 @@ class Protocol:
             waves=self.waves,
             released={fact.model: fact.released for fact in self.facts if fact.released},
         )
-        pins = {pin.name: record_digest(pin) for pin in self.judges}
+        pins = {pin.name: pin_digest(pin) for pin in self.judges}
         rules = (
             JudgeRule(name, pins[name], **dict(rule), scores=self.judged)
             for name, rule in sorted(self.plan.judges.items())

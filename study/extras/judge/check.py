@@ -18,7 +18,7 @@ from harness.judge.judge import Judge, Submission, judge_criteria, judging_bound
 from harness.spending.purchases import CallKind, ReplyStore
 from registry.canonical import digest_value
 from registry.files import write_whole
-from registry.ledger.records import JudgePin, record_body, record_digest
+from registry.ledger.records import JudgePin, pin_digest, record_body
 from study.errors import WorkOwedError
 from study.extras.judge.records import judge_pin, record_checked
 from study.protocol.protocol import relatives_of
@@ -137,7 +137,7 @@ def _measured(
     measured: dict[str, Any] = {
         "format": FORMAT,
         "judge": record_body(pin),
-        "digest": record_digest(pin),
+        "digest": pin_digest(pin),
         "sheets": _sheets_digest(sheets),
         "criteria": len(judged),
         "unparsed": decided.count(None),

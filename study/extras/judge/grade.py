@@ -18,7 +18,7 @@ from harness.spending.budget import Account, Budget
 from harness.spending.purchases import CallKind, ReplyStore
 from harness.storage import GRADE_CODEC, grade_key
 from harness.sweep.workbench import instance_of
-from registry.ledger.records import Graded, JudgePin, Regraded, record_digest
+from registry.ledger.records import Graded, JudgePin, Regraded, pin_digest
 from registry.sealing import Keys
 from study.errors import StudyError
 from study.extras.judge.records import (
@@ -143,7 +143,7 @@ def _waves_to_grade(study: Study, request: GradeRequest, pins: Sequence[JudgePin
 def _open_budget(
     study: Study, wave: int, pricing: Pricing, pins: Sequence[JudgePin]
 ) -> Budget | None:
-    digests: list[str] = [record_digest(pin) for pin in pins]
+    digests: list[str] = [pin_digest(pin) for pin in pins]
     graded = {
         digest: graded_by(study, digest) | graded_by(study, digest, wave) for digest in digests
     }

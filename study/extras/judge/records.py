@@ -24,8 +24,8 @@ from registry.ledger.records import (
     JudgeChecked,
     JudgePin,
     Regraded,
+    pin_digest,
     record_body,
-    record_digest,
 )
 from registry.result_row import Arm, ResultRow
 from registry.sealing import Keys
@@ -53,7 +53,7 @@ def record_graded(
         return None
     if (known := find_grading(study, Graded, pin, wave)) is not None:
         return known
-    pinned = pin in closing_manifest(study.ledger, closed).judges
+    pinned = pin_digest(pin) in map(pin_digest, closing_manifest(study.ledger, closed).judges)
     own = {"wave": wave, "manifest": closed.manifest, "pinned": pinned}
     return _append_grading(study, Graded, pin, episodes, now, own)
 
@@ -82,9 +82,9 @@ def _promised(
         entry.record.objects_root
         for kind in ("graded", "regraded", "judge-checked")
         for entry in study.ledger.find(kind)
-        if entry.record.judge == pin
+        if pin_digest(entry.record.judge) == pin_digest(pin)
     ]
-    keys = judge_objects(study.store, record_digest(pin), episodes, promised, look)
+    keys = judge_objects(study.store, pin_digest(pin), episodes, promised, look)
     inventory = write_inventory(study.store, [*more, *keys])
     return {"objects": inventory.objects, "objects_root": inventory.objects_root}
 
@@ -103,27 +103,32 @@ def _append_grading(
     retention = dict(study.protocol.retention).get(pin.name, "")
     promised = _promised(study, pin, episodes, look)
     record = made(judge=pin, graded=len(episodes), retention=retention, **own, **promised)
-    kind, subject = _KINDS[made], (record.judge, record.wave)
+    kind = _KINDS[made]
     entry, _ = study.ledger.append_unless(
         record,
         now(),
-        lambda entry: entry.kind == kind and (entry.record.judge, entry.record.wave) == subject,
+        lambda entry: entry.kind == kind and _subject(entry.record) == _subject(record),
     )
     counted: G = entry.record
     return counted
+
+
+def _subject(record: Graded | Regraded) -> tuple[str, int]:
+    """Return the judge and wave of a record, of which the ledger has one."""
+    return pin_digest(record.judge), record.wave
 
 
 def find_grading(study: Study, kind: type[G], pin: JudgePin, wave: int) -> G | None:
     """Return the record of a judge's grades of a wave, or of the first wave's answers again at a
     later look's wave, if any."""
     records: Iterable[G] = (entry.record for entry in study.ledger.find(_KINDS[kind]))
-    return next((r for r in records if (r.judge, r.wave) == (pin, wave)), None)
+    return next((r for r in records if _subject(r) == (pin_digest(pin), wave)), None)
 
 
 def graded_records(study: Study, pin: JudgePin) -> tuple[Graded, ...]:
     """Return the records of the waves that a judge has graded whole."""
     records = (entry.record for entry in study.ledger.find("graded"))
-    return tuple(record for record in records if record.judge == pin)
+    return tuple(record for record in records if pin_digest(record.judge) == pin_digest(pin))
 
 
 def rates_of(study: Study, pin: JudgePin) -> JudgeRates | None:
@@ -131,7 +136,7 @@ def rates_of(study: Study, pin: JudgePin) -> JudgeRates | None:
     None if it was never measured. Raises BrokenPromise if the result is not the one that the ledger
     promises."""
     records = (entry.record for entry in study.ledger.find("judge-checked"))
-    checks = [record for record in records if record.judge == pin]
+    checks = [record for record in records if pin_digest(record.judge) == pin_digest(pin)]
     if not checks:
         return None
     best: JudgeChecked = max(reversed(checks), key=lambda record: record.criteria)
@@ -147,7 +152,7 @@ def record_checked(study: Study, pin: JudgePin, result: dict[str, Any], now: Clo
     data = canonical_bytes(result)
     digest = digest_bytes(data)
     checks: Iterable[JudgeChecked] = (e.record for e in study.ledger.find("judge-checked"))
-    if any((check.judge, check.result) == (pin, digest) for check in checks):
+    if any((pin_digest(c.judge), c.result) == (pin_digest(pin), digest) for c in checks):
         return
     key = check_key(digest)
     study.store.put(key, data)
@@ -201,7 +206,7 @@ def grades_of(study: Study, episode: str, keys: Keys) -> tuple[Labelled, ...]:
     versions of a judge have a part of their digest in the name."""
     pins = [*study.protocol.judges, *(e.record.judge for e in study.ledger.find("graded"))]
     grades: dict[str, Grade] = {}
-    for digest, name in {record_digest(pin): pin.name for pin in pins}.items():
+    for digest, name in {pin_digest(pin): pin.name for pin in pins}.items():
         grade = read_grade(study.store, digest, episode, keys)
         if grade is not None:
             grades[f"{name}@{hex_of(digest)[:8]}" if name in grades else name] = grade
@@ -229,7 +234,7 @@ def judge_grades(
     them all: an incomplete column would compare other episodes than the next one."""
     graded = list(results)
     for pin in study.protocol.judges:
-        digest = record_digest(pin)
+        digest = pin_digest(pin)
         done = graded_by(study, digest)
         if not all(result.episode in done for result in graded):
             continue
@@ -305,7 +310,7 @@ def regradings_of(study: StudySnapshot, looks: Sequence[int]) -> tuple[Regrading
 
 def _read_regrading(study: StudySnapshot, record: Regraded) -> Regrading:
     arms = {entry.instance: entry.arm for entry in study.entries()}
-    digest, keys = record_digest(record.judge), study.keys()
+    digest, keys = pin_digest(record.judge), study.keys()
     pairs: list[tuple[ResultRow, ResultRow]] = []
     results = study.waves[FIRST].results
     for cell in archived_cells(study, record.share):

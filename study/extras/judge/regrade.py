@@ -12,7 +12,7 @@ from harness.judge.judge import Judge, Unasked, prompt_digest
 from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import GRADE_CODEC, grade_key
 from registry.errors import MissingKey, RegistryError, StoreError
-from registry.ledger.records import JudgePin, record_digest
+from registry.ledger.records import JudgePin, pin_digest
 from study.steps.verify.regrade import Finding, Regrades, RemadeEpisode, differences
 from study.workspace.snapshot import StudySnapshot
 
@@ -27,7 +27,7 @@ class _Grading:
     def check(self, made: RemadeEpisode, counts: Counter[str]) -> Iterator[Finding]:
         """Yield how the grade differs from the one that the judge's stored replies give."""
         episode = made.cell.episode
-        key = grade_key(record_digest(self.pin), episode, self.look)
+        key = grade_key(pin_digest(self.pin), episode, self.look)
         try:
             stored = GRADE_CODEC.read(made.store, key, made.keys)
             charge = Charge(CallKind.JUDGE, Payer.of(self.pin), episode, made.wave)

@@ -231,8 +231,8 @@ def stand_ins_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> 
 
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
     """Return a sentence for each manifest of a wave with other code, libraries or image than
-    registered, and for each model at another address than before. Frozen models that ran with the
-    change bridge it."""
+    registered, and for each model or judge at another address than before. Frozen models that ran
+    with the change bridge it."""
     rules = registered.plan.standard
     addresses: dict[str, str] = {}
     agent_rules: set[str] = set()
@@ -260,12 +260,13 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
                     f"an earlier wave; {bridge}."
                 )
             agent_rules.add(manifest.agent_rules)
-            for pin in manifest.models:
-                address = address_of(pin)
-                if address != (before := addresses.setdefault(pin.name, address)):
-                    sentences.append(
-                        f"Wave {number} ran {pin.name} at {address}, and earlier at {before}."
-                    )
+        graded = (entry.record for entry in wave.study.ledger.find("graded"))
+        models = [pin for manifest in wave.manifests for pin in manifest.models]
+        for pin in (*models, *(record.judge for record in graded if record.wave == number)):
+            address, verb = address_of(pin), "ran" if pin in models else "was graded by"
+            if address != (before := addresses.setdefault(pin.name, address)):
+                place = f"at {address}, and earlier at {before}"
+                sentences.append(f"Wave {number} {verb} {pin.name} {place}.")
     return tuple(sentences)
 
 

@@ -32,7 +32,7 @@ from harness.judge.judge import (
 )
 from harness.model import Message, Reply, Role, ToolCall, Usage
 from harness.spending.purchases import MemoryJournal
-from registry.ledger.records import ModelPin, record_digest
+from registry.ledger.records import ModelPin, pin_digest
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon
@@ -273,8 +273,9 @@ def test_a_pin_names_the_prompt_and_changes_with_the_settings() -> None:
     pin = pin_judge(ModelPin("j", "openai", "x", (("max_tokens", "5"),)))
     assert pin.prompt == prompt_digest()
     assert pin.settings == (("max_tokens", "5"), ("temperature", "0.0"))
+    calm = pin_judge(ModelPin("j", "openai", "x", (("max_tokens", "5"), ("seconds", "900.0"))))
     warm = pin_judge(ModelPin("j", "openai", "x", (("temperature", "1.0"),)))
-    assert record_digest(warm) != record_digest(pin)
+    assert pin_digest(warm) != pin_digest(pin) == pin_digest(calm)
 
 
 TEMPLATED = cases(__file__, "templated")

@@ -34,7 +34,7 @@ from harness.spending.purchases import FAILED_CALL_CODEC, CallKind
 from harness.storage import TABLES
 from harness.sweep.run_cell import open_budget
 from harness.sweep.schedule import Schedule
-from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
+from registry.ledger.records import JudgeRule, Plan, pin_digest, read_record, record_body
 from registry.provenance import utc_now
 from registry.result_row import ResultRow
 from registry.sealing import decrypt, new_identity
@@ -175,6 +175,7 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
         with pytest.raises(Exception, match="key"):
             decrypt(study.store.get(key), (stranger,), key)
 
+    study = edit(study, "model: strict-1", "model: strict-1, seconds: 900, retries: 5")
     again = json.loads(run(study, "judge", "grade", "--judge", "strict", "--json").stdout)
     assert (again["judges"][0]["fresh"], len(served.requests)) == (0, 2 * EPISODES)
 
@@ -191,7 +192,9 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     assert found.holds
     assert dict(found.counts)["waves graded by judges"] == 2
     assert "open objects (no record names them yet)" not in dict(found.counts)
-    assert manifests_of(study.ledger, 0)[0].judges == study.protocol.judges
+    begun, now = manifests_of(study.ledger, 0)[0].judges, study.protocol.judges
+    assert begun != now
+    assert [*map(pin_digest, begun)] == [*map(pin_digest, now)]
     assert not any(KEY.encode() in study.store.get(key) for key in study.store.list())
 
 
@@ -240,7 +243,7 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: Swept) -> No
     with process:  # its pipe is closed, too
         process.send_signal(signal.SIGKILL)
     go_on.set()
-    digest = record_digest(study.protocol.judges[0])
+    digest = pin_digest(study.protocol.judges[0])
     grades = graded_by(study, digest)
     assert len(list(study.store.list("judgements/"))) == 2
     assert len(grades) in (1, 2)
@@ -535,7 +538,7 @@ def test_a_plan_that_asks_something_of_a_judge_pins_it(tmp_path: Path) -> None:
     protocol = read_protocol(tmp_path)
     plan = protocol.registered_plan()
     assert plan.judges == (
-        JudgeRule("strict", record_digest(protocol.judges[0]), min_specificity=0.9),
+        JudgeRule("strict", pin_digest(protocol.judges[0]), min_specificity=0.9),
     )
     assert read_record(Plan, json.loads(json.dumps(record_body(plan))), "a plan") == plan
     (tmp_path / "study.yaml").write_text(text)

@@ -23,7 +23,7 @@ from harness.spending.budget import Spend
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
 from registry.errors import BrokenPromise
-from registry.ledger.records import record_digest
+from registry.ledger.records import pin_digest
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.verify.verify import verify_study
@@ -395,7 +395,7 @@ def test_a_share_is_drawn_alike_from_the_arms_and_the_same_each_time(archived: A
     assert len(cells) == 4
     assert archived_cells(held, 0.5) == drawn
     assert {c.episode for c in drawn} < {c.episode for c in archived_cells(held, 0.75)}
-    digest = record_digest(held.protocol.judges[0])
+    digest = pin_digest(held.protocol.judges[0])
     assert {c.episode for c in archived_cells(held, 1.0)} <= graded_by(held, digest)
 
 
