@@ -68,6 +68,7 @@ class Coordinator:
         self._paused = False  # when it was last asked for a lease
         self._spare: dict[str, float] = {}  # workers that are not needed, and since when
         self._next_look = 0.0  # at the claims of unseen workers, in seconds
+        self._draining = False
 
     def open(
         self, context: RunContext, run_identity: str, epoch: int, workers: frozenset[str]
@@ -101,13 +102,13 @@ class Coordinator:
         book, context, heartbeat = self._opened, self._context, self._heartbeat
         if book is None or context is None or heartbeat is None:
             return (), False
-        if heartbeat.asked is SweepOrder.STOP:
+        if self._asked is SweepOrder.STOP:
             return (), True
         self._adopt(book, worker, holding)
         if self._is_spare(worker, book):
             return (), True
-        if self._unheard or not heartbeat.alive or heartbeat.asked is SweepOrder.PAUSE:
-            self._paused = heartbeat.asked is SweepOrder.PAUSE
+        if self._unheard or not heartbeat.alive or self._asked is SweepOrder.PAUSE:
+            self._paused = self._asked is SweepOrder.PAUSE
             return (), not holding and book.over()
         if self._paused:
             book.try_now()
@@ -127,6 +128,21 @@ class Coordinator:
         self._pauses.pop("", None)
         leased = tuple(map(context.lease, cells))
         return leased, not cells and book.over()
+
+    def drain(self) -> None:
+        """End the sweep as if an operator had asked it to stop."""
+        self._draining = True
+
+    def over(self) -> bool:
+        """Return True if a worker that begins now has nothing to do."""
+        book = self._opened
+        return book is not None and (self._asked is SweepOrder.STOP or book.over())
+
+    @property
+    def _asked(self) -> SweepOrder:
+        if self._draining or self._heartbeat is None:
+            return SweepOrder.STOP
+        return self._heartbeat.asked
 
     def wanted(self) -> int:
         """Return the number of workers that have work, between the fewest and the most."""
@@ -196,7 +212,7 @@ class Coordinator:
         limits = self._opened.limit_calls(worker, calls, time.monotonic())
         if self._metrics is not None:
             self._metrics.record(self._opened.progress, time.monotonic())
-        if self._heartbeat.asked is SweepOrder.STOP:
+        if self._asked is SweepOrder.STOP:
             return Renewal.STOP, {}
         return Renewal.RENEWED if self._heartbeat.alive else Renewal.NONE, limits
 
@@ -218,7 +234,7 @@ class Coordinator:
         self._progress = replace(
             self._opened.progress(),
             pauses=tuple(self._pauses.values()),
-            asked=self._heartbeat.asked,
+            asked=self._asked,
             fenced=self._heartbeat.fenced,
         )
         return self._progress

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
@@ -143,7 +144,7 @@ def run_sweep(
 
     Dead workers are replaced and their leases passed on. Raises HarnessError if no worker can work
     (no engine, other image), before the first lease for the nodes that a cluster has then;
-    SweptElsewhere; and RegistryError.
+    SweptElsewhere; RegistryError; and KeyboardInterrupt once the replies on their way are stored.
     """
     if logger.isEnabledFor(logging.INFO):  # the worker processes inherit it
         os.environ[LOG_LEVEL] = str(logger.getEffectiveLevel())
@@ -156,10 +157,13 @@ def run_sweep(
             metrics.write(driver.progress())
             try:
                 driver.start(workers[0])
-                while driver.wait(POLL_SECONDS):
-                    driver.grow(workers)
-                    watch(progress := driver.progress())
-                    metrics.write(progress)
+                with _first_interrupt(driver):
+                    while driver.wait(POLL_SECONDS):
+                        driver.grow(workers)
+                        watch(progress := driver.progress())
+                        metrics.write(progress)
+                if driver.interrupted:
+                    raise KeyboardInterrupt
             except BaseException:
                 at_work.dismiss()
                 raise
@@ -175,6 +179,29 @@ def run_sweep(
         return progress
 
 
+@contextmanager
+def _first_interrupt(driver: _Driver) -> Iterator[None]:
+    """Have the first signal that would interrupt this process drain the sweep instead."""
+    ours = threading.current_thread() is threading.main_thread()
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if ours and signal.getsignal(number) is signal.default_int_handler
+    ]
+
+    def restore(*received: object) -> None:
+        driver.interrupted = driver.interrupted or bool(received)
+        for number in numbers:
+            signal.signal(number, signal.default_int_handler)
+
+    for number in numbers:
+        signal.signal(number, restore)
+    try:
+        yield
+    finally:
+        restore()
+
+
 class _Driver:
     """What a sweep does with its crew, in an epoch."""
 
@@ -184,6 +211,7 @@ class _Driver:
         self._at_work: set[str] = set()
         self._started = self._deaths = 0
         self._next_look = 0.0  # at how many workers have work
+        self.interrupted = False
         self._finished = 0  # number of finished cells when a worker last died
 
     def progress(self) -> Progress:
@@ -210,13 +238,15 @@ class _Driver:
 
     def grow(self, workers: tuple[int, int]) -> None:
         """Start workers if there is work for more. Those that are spare end by themselves."""
-        if workers[0] < workers[1] and time.monotonic() >= self._next_look:
+        if workers[0] < workers[1] and not self.interrupted and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _GROW_SECONDS
             self.start(self._crew.ask("wanted") - len(self._at_work))
 
     def wait(self, seconds: float) -> bool:
         """Wait for ``seconds``, replace dead workers, and return whether any is still at work.
         Raises what ended a worker that did not die."""
+        if self.interrupted:
+            self._crew.ask("drain")
         for end in self._crew.ended(seconds):
             self._at_work.discard(end.worker)
             if end.error is None:

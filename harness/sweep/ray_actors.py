@@ -79,7 +79,8 @@ class RayCrew:
         self._coordinator = actor.options(
             max_concurrency=1, resources={HEAD: 0.001} if HEAD in ray.cluster_resources() else None
         ).remote(options, _measure)
-        self._at_work: dict[Any, tuple[str, Any]] = {}  # call → name, actor
+        # Call → name, actor, and the call that ends once that has a node.
+        self._at_work: dict[Any, tuple[str, Any, Any]] = {}
         self._drained: list[Any] = []  # actors that are kept: no other is placed on their nodes
         self._head = ClusterHead()
 
@@ -99,18 +100,25 @@ class RayCrew:
         placed = actor.options(
             num_cpus=0, resources={SANDBOX: 1}, scheduling_strategy="SPREAD"
         ).remote(worker)
-        self._at_work[placed.work.remote(self._coordinator, context)] = worker, placed
+        ready = placed.__ray_ready__.remote()
+        self._at_work[placed.work.remote(self._coordinator, context)] = worker, placed, ready
 
     def ended(self, seconds: float) -> list[Ended]:
         """Wait for ``seconds`` at most, and return the workers that ended since the last call.
         Raises CoordinatorLost if the cluster's head is lost."""
         self._head.check()
         done, _ = ray.wait(list(self._at_work), timeout=seconds)
+        placed, _ = ray.wait([ready for *_, ready in self._at_work.values()], timeout=0)
+        if not placed and self.ask("over"):  # nodes may never come for those that are left
+            ended = [Ended(worker) for worker, *_ in self._at_work.values()]
+            self.dismiss()
+            self._at_work.clear()
+            return ended
         return [self._end(call, *self._at_work.pop(call)) for call in done]
 
     def dismiss(self) -> None:
         """End the actors of all workers."""
-        for _, actor in self._at_work.values():
+        for _, actor, _ in self._at_work.values():
             ray.kill(actor)
 
     def close(self, failure: str) -> None:
@@ -122,7 +130,7 @@ class RayCrew:
         finally:
             ray.kill(self._coordinator)
 
-    def _end(self, call: Any, worker: str, actor: Any) -> Ended:
+    def _end(self, call: Any, worker: str, actor: Any, _: Any) -> Ended:
         try:
             ray.get(call)
         except RayTaskError as error:

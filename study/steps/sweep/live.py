@@ -110,12 +110,18 @@ def sweep_facts(history: SweepHistory) -> list[str]:
     return facts
 
 
+_ASKED = {
+    "pause": "paused; continue it with `dosimeter wave resume`",
+    "stop": "ends once the replies that are on their way are stored",
+}
+
+
 def sweep_notes(progress: SweepProgress) -> list[str]:
-    """Return a line if the sweep is paused, one for each host that waits for the store, and one for
-    each model that waits or has failed attempts."""
-    paused = ["paused; continue it with `dosimeter wave resume`"] if _is_paused(progress) else []
+    """Return a line if the sweep is paused or ends, one for each host that waits for the store, and
+    one for each model that waits or has failed attempts."""
+    asked = [words] if (words := _ASKED.get(progress.asked.value)) else []
     hosts = pause_words(progress).values()
-    return [*paused, *hosts, *(words for model in progress.models if (words := _note(model)))]
+    return [*asked, *hosts, *(words for model in progress.models if (words := _note(model)))]
 
 
 def _is_paused(progress: SweepProgress) -> bool:

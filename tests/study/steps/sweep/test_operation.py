@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,11 +40,12 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, manifest_of, manifests_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
-from tests.study.conftest import MARK, promise_unchecked
-from tests.study.steps.sweep.test_sweeps import own_actors, start_sweep, worker_processes
+from tests.study.conftest import MARK, TESTED, promise_unchecked
+from tests.study.steps.sweep.test_sweeps import finish, own_actors, start_sweep, worker_processes
 
 STUDY = cases(__file__, "study")
 CELLS = 16
+SLOW = pytest.mark.slow
 OPTIONS = ("--allow-dirty", "--allow-unknown-price")
 REQUEST = SweepRequest(0, allow_dirty=True, allow_unknown_price=True)
 
@@ -154,6 +156,39 @@ def test_a_drained_worker_leaves_the_rest_to_another(tmp_path: Path, place: str 
         else:
             assert (outcome.closed.finished, outcome.progress.lost) == (CELLS, 0)
         assert len(served.requests) == CELLS, "none is bought twice"
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_worker_without_a_node_keeps_no_sweep_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_address: str
+) -> None:
+    monkeypatch.setenv(TESTED, MARK)
+    with operated(tmp_path / "study") as (study, gate, served):
+        sweep = Swept(study, ray_address, workers=(3, 3), parallel=8)
+        until(lambda: len(served.requests) == CELLS and len(worker_processes(MARK)) == 3)
+        for pid in worker_processes(MARK):
+            os.kill(pid, signal.SIGTERM)
+        gate.open.set()
+        assert sweep.end().closed.finished == CELLS
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=SLOW)])
+def test_an_interrupted_sweep_stores_what_is_on_its_way(tmp_path: Path, number: int) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    with operated(tmp_path / "study") as (study, gate, served):
+        process = start_sweep(study, OPTIONS[1])
+        until(lambda: len(served.requests) == 4)
+        process.send_signal(number)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        gate.open.set()
+        _, err = process.communicate(timeout=60)
+        assert len(list(study.store.list(RESULTS))) == len(served.requests) == 4
+        *_, last = err.splitlines()
+        assert last == "interrupted; finished work is kept: run the same command again"
+        assert process.returncode == 130, err
+        assert finish(start_sweep(study, OPTIONS[1]))["closed"]["finished"] == CELLS
 
 
 def test_workers_are_started_while_there_is_work_for_more(

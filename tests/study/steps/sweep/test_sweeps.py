@@ -108,43 +108,6 @@ def episodes_of(study: Study) -> list[Episode]:
     return [EPISODE_CODEC.read(study.store, key, own) for key in study.store.list("attempts/")]
 
 
-@pytest.mark.slow
-def test_a_killed_sweep_goes_on_without_losing_or_repeating_an_episode(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", 20)
-    killed = start_sweep(study)
-    wait_for_results(study, killed, 15)
-    with killed:  # its pipes are closed, too
-        os.killpg(killed.pid, signal.SIGKILL)
-    time.sleep(2)  # workers of the dead driver end on their own
-    before = results_of(study)
-    assert 15 <= len(before) < 80, "killed in the middle"
-    outcome = finish(start_sweep(study))
-    after = results_of(study)
-    assert outcome["closed"]["owed"] == outcome["closed"]["finished"] == len(after) == 80
-    assert {key: after[key] for key in before} == before
-    assert len({episode.id for episode in episodes_of(study)}) == 80
-    assert verify_study(study.store, study.identities()).holds
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_sweep_that_is_told_to_end_says_so_in_one_line_and_goes_on_later(
-    tmp_path: Path, number: int
-) -> None:
-    # A shell's background jobs ignore it, and so would the sweep.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    study = make_study(tmp_path / "study", 20)
-    process = start_sweep(study)
-    wait_for_results(study, process, 5)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    *_, last = err.splitlines()
-    assert last == "interrupted; finished work is kept: run the same command again"
-    assert "SIGTERM" not in err
-    assert finish(start_sweep(study))["closed"]["finished"] == 80
-
-
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """A head that does no work and two worker nodes, all real raylets."""
