@@ -14,15 +14,17 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from harness.errors import HarnessError
 from harness.model import Usage
 from harness.spending.prices import OWN_PROVIDERS, Price
+from harness.spending.team import TeamBudget
 from registry.ledger.records import JudgePin, ModelPin
 
 SEEN, BOUND = "seen", "bound"
+TEAM = "team"
 SPARE = 2  # the reservation of an episode, in times the most expensive one so far
 _ZERO = Decimal()
 Subject = tuple[str, str]  # the model or judge, and the episode, answer sheet or probe
@@ -37,6 +39,7 @@ class SpendingLimits:
     providers: tuple[tuple[str, Decimal], ...] = ()
     reserve: str = SEEN
     judges: tuple[tuple[str, Decimal], ...] = ()
+    team: Decimal | None = None  # of all studies whose stores lie together
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +118,24 @@ class Budget:
     """
 
     def __init__(
-        self, limits: SpendingLimits, models: Iterable[PricedModel], allow_unknown: bool = False
+        self,
+        limits: SpendingLimits,
+        models: Iterable[PricedModel],
+        allow_unknown: bool = False,
+        place: tuple[str, str] | None = None,
     ) -> None:
-        """Open an unspent budget. Raises HarnessError if its limits cannot be enforced."""
+        """Open an unspent budget. Its part of the team's is kept beside the store that ``place``
+        has first, for the purpose that it has second. Raises HarnessError if its limits cannot be
+        enforced."""
         self.limits, self.allow_unknown = limits, allow_unknown
+        self._team = TeamBudget(limits.team, *place) if limits.team and place else None
         self.models = {model.name: model for model in models}
         self._changed = threading.Condition()
         self._limits = {} if limits.run is None else {"run": limits.run}
         self._limits |= {f"model {name}": limit for name, limit in limits.models}
         self._limits |= {f"provider {name}": limit for name, limit in limits.providers}
         self._limits |= {f"judge {name}": limit for name, limit in limits.judges}
+        self._limits |= {TEAM: _ZERO} if self._team else {}
         self._spent: defaultdict[str, Decimal] = defaultdict(Decimal)
         self._reserved: defaultdict[str, Decimal] = defaultdict(Decimal)
         self._unknown: Counter[str] = Counter()
@@ -145,7 +156,7 @@ class Budget:
         """Return the names of the limits that a model's or judge's cost counts against."""
         if model.free:
             return ()
-        named = ("run", f"{model.kind} {model.name}", f"provider {model.provider}")
+        named = ("run", f"{model.kind} {model.name}", f"provider {model.provider}", TEAM)
         return tuple(name for name in named if name in self._limits)
 
     def charge(self, model: PricedModel, spend: Spend) -> None:
@@ -200,11 +211,39 @@ class Budget:
         """Reserve as ``reserve`` does, but wait while work in progress may still leave enough;
         False if nothing is in progress. Whatever is reserved must be settled."""
         with self._changed:
-            while not self.reserve(model, subject, bound):
+            while True:
+                self._draw([self._estimate(model, bound)])
+                if self.reserve(model, subject, bound):
+                    return True
                 if not self._reservations:
                     return False
                 self._changed.wait()
-            return True
+
+    def draw(self, episodes: int) -> None:
+        """Hold as much of the team's budget as this many more episodes may cost, or what is left of
+        it. Raises RegistryError."""
+        with self._changed:
+            paid = (model.name for model in self.models.values() if TEAM in self.limits_of(model))
+            costs = [self._estimate(name, None) for name in paid]
+            self._draw([None if cost is None else episodes * cost for cost in costs])
+
+    def close(self) -> None:
+        """Give back what is left of the team's budget. Raises RegistryError."""
+        with self._changed:
+            if self._team is not None:
+                spent = self._spent[TEAM]
+                self._team.hold(spent, spent + self._reserved[TEAM])
+
+    def _draw(self, costs: Iterable[Decimal | None]) -> None:
+        """Hold the highest of these costs of the team's budget; for an unknown one a tenth of its
+        limit, and nothing more until that is known."""
+        if (team := self._team) is None:
+            return
+        if not any(self._estimate(model, None) is None for model, _ in self._reservations):
+            more = max((team.limit / 10 if cost is None else cost for cost in costs), default=_ZERO)
+            spent = self._spent[TEAM]
+            team.cover(spent, spent + self._reserved[TEAM], more)
+            self._limits[TEAM] = team.held
 
     def release(self, model: str, subject: str) -> None:
         """Give back what was reserved for a subject, since its cost has been recorded."""
@@ -221,10 +260,14 @@ class Budget:
     def accounts(self) -> tuple[Account, ...]:
         """Return the state of every limit."""
         with self._changed:
-            return tuple(
+            accounts = [
                 Account(name, limit, self._spent[name], self._reserved[name], self._unknown[name])
                 for name, limit in self._limits.items()
-            )
+            ]
+            if (team := self._team) is not None:  # the last one: with what other waves hold
+                own = accounts.pop()
+                accounts.append(replace(own, limit=team.limit, spent=team.others + own.spent))
+            return tuple(accounts)
 
     def _check_known(self, model: PricedModel, spend: Spend) -> None:
         if spend.unknown and not self.allow_unknown and self.limits_of(model):

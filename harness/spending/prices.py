@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.yaml_lines import YamlDocument, YamlError, YamlLimits, parse_yaml
+from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, parse_yaml
 from harness.errors import HarnessError
 from registry.canonical import digest_bytes
 
@@ -27,7 +27,9 @@ _MAX_BYTES = 1_000_000
 _LEAST = 0.001  # USD per million tokens; a hundredth of the cheapest model's
 _MOST = 1_000_000  # USD per million tokens; beyond it somebody mistook the unit
 _KEYS = ("provider", "model", "input", "cached_input", "cache_write", "output", "date", "source")
-_USD = ("input", "cached_input", "cache_write", "output")
+_USD = dict.fromkeys(("input", "cached_input", "cache_write", "output"), "USD per million tokens")
+_USD["usd_per_hour"] = "USD an hour"
+_NODE_KEYS = ("usd_per_hour", "date", "source")
 _OPTIONAL = ("cached_input", "cache_write")
 # Of the price of input: what writing to a cache of 5 minutes costs at Anthropic and on Bedrock, and
 # to one of 30 minutes at OpenAI (their price lists, November 2026). Who reports no writes has none.
@@ -65,12 +67,22 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePrice:
+    """USD an hour of a machine that runs a worker."""
+
+    usd_per_hour: Decimal
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class PriceList:
     """The content of a price file."""
 
     path: str
     digest: str
     prices: tuple[Price, ...]
+    node: NodePrice | None = None
 
     def of(self, provider: str, version: str) -> Price | None:
         """Return the first price of this provider that matches the version, if any."""
@@ -106,42 +118,51 @@ def read_prices(path: Path) -> PriceList:
     for fault in document.faults:
         raise HarnessError(f"{path}:{fault.line}: {fault.what}")
     entries = document.value.get("prices") if isinstance(document.value, dict) else None
-    if not isinstance(entries, list) or set(document.value) != {"prices"}:
-        raise HarnessError(f"{path}:1: a price file is a mapping with one key, `prices:`, a list")
-    prices = tuple(_read_entry(document, index, entry) for index, entry in enumerate(entries))
-    return PriceList(str(path), digest_bytes(data), prices)
+    if not isinstance(entries, list) or not set(document.value) <= {"prices", "node"}:
+        raise HarnessError(
+            f"{path}:1: a price file is a mapping with the keys `prices:`, a list, and `node:`, "
+            "which may be left out"
+        )
+    prices = []
+    for index in range(len(entries)):
+        values = _read_entry(document, ("prices", index), entries[index], _KEYS)
+        usual = {"cached_input": values["input"], "cache_write": _CACHE_WRITE * values["input"]}
+        prices.append(Price(**{**usual, **values}))
+    node = None
+    if "node" in document.value:
+        node = NodePrice(**_read_entry(document, ("node",), document.value["node"], _NODE_KEYS))
+    return PriceList(str(path), digest_bytes(data), tuple(prices), node)
 
 
-def _read_entry(document: YamlDocument, index: int, entry: Any) -> Price:
-    place = document.place(("prices", index))
+def _read_entry(
+    document: YamlDocument, path: Place, entry: Any, known: tuple[str, ...]
+) -> dict[str, Any]:
+    place = document.place(path)
     if not isinstance(entry, dict):
-        raise HarnessError(f"{place}: a price is a mapping with the keys {', '.join(_KEYS)}")
+        raise HarnessError(f"{place}: a price is a mapping with the keys {', '.join(known)}")
     for key in entry:
-        if key not in _KEYS:
-            where = document.place(("prices", index, key))
-            raise HarnessError(f"{where}: unknown key; known are {', '.join(_KEYS)}")
-    for key in _KEYS:
+        if key not in known:
+            where = document.place((*path, key))
+            raise HarnessError(f"{where}: unknown key; known are {', '.join(known)}")
+    for key in known:
         if key not in entry and key not in _OPTIONAL:
             raise HarnessError(f"{place}: the key {key!r} is missing")
-    values = {key: _read_value(document, index, key, value) for key, value in entry.items()}
-    usual = {"cached_input": values["input"], "cache_write": _CACHE_WRITE * values["input"]}
-    return Price(**{**usual, **values})
+    return {
+        key: _read_value(document.place((*path, key)), key, value) for key, value in entry.items()
+    }
 
 
-def _read_value(document: YamlDocument, index: int, key: str, value: Any) -> Any:
-    place = document.place(("prices", index, key))
+def _read_value(place: str, key: str, value: Any) -> Any:
     if key in _USD:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and 0 < value < _LEAST:
+        if number and 0 < value < _LEAST and key in _KEYS:
             raise HarnessError(
                 f"{place}: USD per million tokens; {value:g} looks like the price of one token: "
                 f"write {Decimal(repr(value)) * _MILLION:f}"
             )
         if number and 0 <= value <= _MOST:
             return Decimal(repr(value))
-        raise HarnessError(
-            f"{place}: USD per million tokens, from 0 to {_MOST:,} (found {value!r})"
-        )
+        raise HarnessError(f"{place}: {_USD[key]}, from 0 to {_MOST:,} (found {value!r})")
     if key == "date":
         if not _is_day(str(value)):
             raise HarnessError(f"{place}: a day as YYYY-MM-DD (found {str(value)!r})")

@@ -119,6 +119,8 @@ class Coordinator:
             self._release_ended(book, context)
             if self._careful:  # nothing ahead, that few cells are blamed for the next one
                 count = min(count, max(0, context.parallel - len(holding)))
+            if book.budget is not None:
+                book.budget.draw(min(count, MOST_LEASED))
             # Few at a time: a large answer would pass through Ray's object store, which may spill.
             cells = book.lease(worker, min(count, MOST_LEASED), time.monotonic(), holding)
         except StoreUnavailable as error:  # before it leased any
@@ -244,6 +246,11 @@ class Coordinator:
         self.progress()
         if self._heartbeat is not None:
             self._heartbeat.close(failure)
+        if self._opened is not None and self._opened.budget is not None:
+            try:
+                self._opened.budget.close()
+            except StoreUnavailable as error:
+                logger.warning("the team's budget keeps what is left of this wave's: %s", error)
 
     def _adopt(self, book: LeaseBook, worker: str, holding: frozenset[str]) -> None:
         """Take over the leases that a coordinator before gave, until each worker was heard or must

@@ -182,11 +182,11 @@ def run_sweep(
 @contextmanager
 def _first_interrupt(driver: _Driver) -> Iterator[None]:
     """Have the first signal that would interrupt this process drain the sweep instead."""
-    ours = threading.current_thread() is threading.main_thread()
+    main = threading.current_thread() is threading.main_thread()
     numbers = [
         number
         for number in (signal.SIGINT, signal.SIGTERM)
-        if ours and signal.getsignal(number) is signal.default_int_handler
+        if main and signal.getsignal(number) is signal.default_int_handler
     ]
 
     def restore(*received: object) -> None:

@@ -177,7 +177,8 @@ def open_budget(
     limits cannot be enforced, RegistryError."""
     if context.limits is None:
         return None
-    budget = Budget(context.limits, context.prices, context.allow_unknown_price)
+    place = context.store, str(context.wave)
+    budget = Budget(context.limits, context.prices, context.allow_unknown_price, place)
     for model, spent in context.spent_elsewhere:
         budget.charge(model, spent)
     begun = cells.marks(chain(replied_names(store), attempted_names(store)))

@@ -20,6 +20,7 @@ from harness.models.settings import (
     ScriptedJudgeSettings,
 )
 from harness.spending.prices import OWN_PROVIDERS
+from harness.spending.team import NOT_SHARED, shared_place
 from registry.errors import StoreError
 from registry.result_row import GRADER
 from registry.stores.base import check_scheme
@@ -248,6 +249,8 @@ def _budget_faults(parsed: ProtocolFile) -> Faults:
     if parsed.prices is None:
         message = "a budget needs `prices:`, the file that says what the models cost"
         yield ("budget",), message
+    if parsed.budget.team and shared_place(parsed.store) is None:
+        yield ("budget", "team"), NOT_SHARED
     buyers = (*parsed.models.values(), *parsed.judges.values())
     providers = dict.fromkeys(section.provider for section in buyers)
     sections: tuple[tuple[str, Collection[str], str], ...] = (

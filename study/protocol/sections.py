@@ -75,6 +75,7 @@ class BudgetSection(Section):
     """USD, for each wave. Built-in agents cost nothing."""
 
     run: Usd | None = None
+    team: Usd | None = None  # of all studies whose stores lie together
     models: dict[str, Usd] = Field(default_factory=dict)
     judges: dict[str, Usd] = Field(default_factory=dict)
     providers: dict[str, Usd] = Field(default_factory=dict)

@@ -31,6 +31,7 @@ BASE: dict[str, Any] = {
     "judges": {"haiku": {"provider": "anthropic", "model": "claude-haiku-4-5"}},
     "waves": [["old-1", "old-2"], ["old-1", "new-1"]],
     "prices": "prices.yaml",
+    "store": "/studies/pilot",
 }
 # What a key needs beside it.
 SPIKED = {"agent": "spiked", "release": "release"}

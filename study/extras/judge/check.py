@@ -65,7 +65,7 @@ def check_judge(
     with ExitStack() as stack:
         stack.callback(judge.close)
         lock_budget(study, (), stack)
-        budget = open_budget(study, None, pricing, CallKind.JUDGE, [pin], lambda charge: False)
+        budget = open_budget(study, None, pricing, CallKind.JUDGE, [pin], lambda _: False, stack)
         price = pricing.price_of(pin.name)
         caller = Caller(study, CallKind.JUDGE, pin, None, price, budget=budget)
         verdicts, failed = _grade_sheets(judge, caller, (*sheets, *backwards), watch)

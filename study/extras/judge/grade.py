@@ -118,7 +118,7 @@ def grade_study(study: Study, request: GradeRequest, watch: Watch, now: Clock) -
             waves=waves,
             look=look,
             pricing=pricing,
-            budgets={wave: _open_budget(study, wave, pricing, pins) for wave in waves},
+            budgets={wave: _open_budget(study, wave, pricing, pins, stack) for wave in waves},
             keys=study.keys(),
         )
         results = [grading.grade_by(judge, watch) for judge in judges]
@@ -141,14 +141,20 @@ def _waves_to_grade(study: Study, request: GradeRequest, pins: Sequence[JudgePin
 
 
 def _open_budget(
-    study: Study, wave: int, pricing: Pricing, pins: Sequence[JudgePin]
+    study: Study, wave: int, pricing: Pricing, pins: Sequence[JudgePin], stack: ExitStack
 ) -> Budget | None:
     digests: list[str] = [pin_digest(pin) for pin in pins]
     graded = {
         digest: graded_by(study, digest) | graded_by(study, digest, wave) for digest in digests
     }
     return open_budget(
-        study, wave, pricing, CallKind.JUDGE, pins, lambda c: c.subject in graded[c.payer.pin]
+        study,
+        wave,
+        pricing,
+        CallKind.JUDGE,
+        pins,
+        lambda c: c.subject in graded[c.payer.pin],
+        stack,
     )
 
 

@@ -110,7 +110,7 @@ def probe_wave(
         lock_budget(study, (wave,), stack)
         kind: ProbeKind[Any] = MARKERS if request.markers else QUESTIONS
         askable, silent = instances_of_kind(study, kind)
-        budget = open_budget(study, wave, pricing, CallKind.PROBE, pins, lambda _: True)
+        budget = open_budget(study, wave, pricing, CallKind.PROBE, pins, lambda _: True, stack)
         probers = [
             _Prober(study, request, pin, model, priced, budget, watch, now)
             for pin, model, priced in zip(pins, models, pricing.models, strict=True)

@@ -19,11 +19,14 @@ from typing import Any
 
 from generators.catalog import Catalog
 from harness.episode import Cell, Mode
+from harness.episodes.result import RESULT_CODEC
 from harness.model import Usage
 from harness.spending.budget import attempt_bound
 from harness.spending.prices import Price, total_cost
 from harness.spending.purchases import read_episode_usages
+from harness.storage import result_key
 from registry.ledger.records import ModelPin
+from registry.stores.parallel import parallel_map
 from study.printing import print_json, print_line, print_records, range_words
 from study.protocol.protocol import Protocol, Task
 from study.steps.sweep.manifests import check_resumed
@@ -34,6 +37,7 @@ from study.workspace.study import Study
 LEVEL = 0.9
 MOST_PILOTS = 1000  # of one model and wave that are read
 QUANTITIES = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
+SECONDS = "seconds"
 BOUNDS, OWN, FREE = "bounds", "pilots", "free"
 
 
@@ -44,6 +48,11 @@ class Interval:
     low: float
     mean: float | None
     high: float | None
+
+    def times(self, factor: float) -> Interval:
+        """The interval of the quantity times a number."""
+        mean, high = (None if end is None else factor * end for end in (self.mean, self.high))
+        return Interval(factor * self.low, mean, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,7 @@ class Forecast:
     cached_tokens: Interval | None = None
     output_tokens: Interval | None = None
     cost_usd: Interval | None = None
+    node_hours: Interval | None = None  # of machines that run as many at once as study.yaml says
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,9 @@ class Estimate:
 def print_estimate(made: Estimate, as_json: bool) -> None:
     """Print the estimate of a wave, with notes on its numbers."""
     total = total_usd(made.forecasts)
+    hours = sum_intervals([each.node_hours for each in made.forecasts if each.episodes])
+    node = made.pricing.prices.node
+    usd = None if hours is None or node is None else hours.times(float(node.usd_per_hour))
     if as_json:
         print_json(
             {
@@ -82,6 +95,8 @@ def print_estimate(made: Estimate, as_json: bool) -> None:
                 "prices": made.pricing.prices.digest or None,
                 "models": [_forecast_json(forecast) for forecast in made.forecasts],
                 "cost_usd": None if total is None else asdict(total),
+                "node_hours": None if hours is None else asdict(hours),
+                "node_usd": None if usd is None else asdict(usd),
             }
         )
         return
@@ -103,6 +118,13 @@ def print_estimate(made: Estimate, as_json: bool) -> None:
     for priced in made.pricing.unknown:
         print_line(f"{priced.name}: its price is unknown; sweeping it needs {ALLOW}")
     print_line("in all: " + ("unknown" if total is None else f"USD {_words(total, 2)}"))
+    if node is not None and usd is not None:
+        print_line(
+            f"nodes: {_words(hours, 1)} hours, more if episodes wait for a provider's rate: USD "
+            f"{_words(usd, 2)} at {node.usd_per_hour} an hour ({node.date}, {node.source})"
+        )
+    elif node is not None:
+        print_line("nodes: unknown; no two finished episodes of each stratum and model show it")
 
 
 def _forecast_json(forecast: Forecast) -> dict[str, Any]:
@@ -136,11 +158,16 @@ def _words(interval: Interval | None, digits: int = 0, unknown: str = "–") -> 
 def total_usd(forecasts: Iterable[Forecast]) -> Interval | None:
     """Return the sum of the intervals of all paid models; None if one is unknown."""
     paid = [forecast for forecast in forecasts if forecast.basis != FREE and forecast.episodes]
-    costs = [forecast.cost_usd for forecast in paid if forecast.cost_usd is not None]
-    if len(costs) < len(paid):
+    return sum_intervals([forecast.cost_usd for forecast in paid])
+
+
+def sum_intervals(intervals: Sequence[Interval | None]) -> Interval | None:
+    """Return the sum of intervals, end by end; None if one is unknown."""
+    known = [interval for interval in intervals if interval is not None]
+    if len(known) < len(intervals):
         return None
     low, mean, high = (
-        _sum([getattr(cost, name) for cost in costs]) for name in ("low", "mean", "high")
+        _sum([getattr(one, end) for one in known]) for end in ("low", "mean", "high")
     )
     return Interval(low or 0.0, mean, high)
 
@@ -183,10 +210,13 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
         owed = _owed_episodes(snapshot, wave, pin.name)
         episodes = sum(map(sum, owed.values()))
         forecast = Forecast(priced.name, episodes, FREE if priced.free else OWN, priced.price)
+        timed = _timed_pilots(snapshot, pin, modes) if episodes and pricing.prices.node else ()
+        if timed and _suffice(timed, owed) and (seconds := sum_interval(owed, timed, SECONDS)):
+            hours = seconds.times(1 / (3600 * protocol.sweep.parallel))
+            forecast = replace(forecast, node_hours=hours)
         if episodes and not priced.free:
             pilots = _episode_pilots(snapshot, pin, priced.price, modes)
-            instances = Counter(stratum for stratum, _ in {(p.stratum, p.instance) for p in pilots})
-            if all(instances[stratum] >= 2 for stratum in owed):
+            if _suffice(pilots, owed):
                 sums: dict[str, Any] = {q: sum_interval(owed, pilots, q) for q in QUANTITIES}
                 forecast = replace(forecast, pilots=len(pilots), **sums)
             else:
@@ -194,6 +224,25 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
                 forecast = replace(forecast, basis=BOUNDS, **bounds)
         forecasts.append(forecast)
     return Estimate(wave, tuple(forecasts), pricing)
+
+
+def _suffice(pilots: Pilots, owed: Owed) -> bool:
+    """True if there are pilots of two instances of each stratum."""
+    instances = Counter(stratum for stratum, _ in {(p.stratum, p.instance) for p in pilots})
+    return all(instances[stratum] >= 2 for stratum in owed)
+
+
+def _timed_pilots(study: StudySnapshot, pin: ModelPin, modes: Mapping[str, Mode]) -> Pilots:
+    """Return the finished episodes of a model with the seconds of their last attempts."""
+    store, keys = study.store, study.keys()
+    cells = chain.from_iterable(_finished_cells(wave, pin) for wave in study.waves.values())
+
+    def read(cell: Cell) -> Pilot:
+        result = RESULT_CODEC.read(store, result_key(cell.episode), keys)
+        return Pilot(cell.spec.stratum, cell.instance, {SECONDS: result.seconds})
+
+    fit = (cell for cell in cells if cell.mode is modes.get(cell.spec.stratum))
+    return list(parallel_map(store, read, fit))
 
 
 def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:

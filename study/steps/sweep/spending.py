@@ -145,6 +145,7 @@ def _limits(section: BudgetSection | None) -> SpendingLimits | None:
         providers=usd(section.providers),
         judges=usd(section.judges),
         reserve=section.reserve,
+        team=None if section.team is None else Decimal(repr(section.team)),
     )
 
 
@@ -183,15 +184,20 @@ def open_budget(
     kind: CallKind,
     pins: Sequence[ModelPin | JudgePin],
     is_finished: Callable[[Charge], bool],
+    stack: ExitStack,
 ) -> Budget | None:
     """Return the budget of a wave with all that was spent on it, for more calls of a kind by
-    ``pins``; or that of a judge check, if ``wave`` is None; None without limits.
+    ``pins``; or that of a judge check, if ``wave`` is None; None without limits. Its part of the
+    team's budget is given back when ``stack`` is closed.
 
     Raises HarnessError if the limits cannot be enforced, RegistryError.
     """
     if pricing.limits is None:
         return None
-    budget = Budget(pricing.limits, pricing.models, pricing.allow_unknown)
+    purpose = f"check-{pins[0].name}" if wave is None else str(wave)
+    place = study.store.uri, purpose
+    budget = Budget(pricing.limits, pricing.models, pricing.allow_unknown, place)
+    stack.callback(budget.close)
     digests: set[str] = {pin_digest(pin) for pin in pins}
     for other in (CallKind.JUDGE, CallKind.PROBE):
         for charge, model, spend in read_spends(study, wave, pricing.prices, other):

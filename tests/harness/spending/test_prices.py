@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.model import Usage
-from harness.spending.prices import Price, read_prices, total_cost
+from harness.spending.prices import NodePrice, Price, read_prices, total_cost
 from registry.canonical import digest_bytes
 from registry.ledger.records import ModelPin
 from tests.cases import cases
@@ -76,6 +76,7 @@ def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
     assert mini.date == "2026-11-01"
     assert (large.input, large.cached_input) == (Decimal("1.25"), Decimal("1.25"))
     assert (mini.cache_write, large.cache_write) == (Decimal("0.3125"), Decimal("1.5"))
+    assert prices.node == NodePrice(Decimal("0.5"), "2026-11-01", "them")
     assert prices.of("openai", "gpt-4") is None
     assert prices.of("anthropic", "gpt-5") is None
     path.write_text(FILE.replace("gpt-5-mini", '"gpt-5[1m]"'))

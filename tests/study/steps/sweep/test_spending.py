@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -22,6 +23,7 @@ from click.testing import CliRunner, Result
 from harness.model import Usage
 from harness.spending.prices import read_prices
 from harness.spending.purchases import read_episode_usages
+from harness.spending.team import TeamBudget
 from harness.storage import attempted_names, replied_names
 from harness.sweep.leases import Progress
 from registry.verify.verify import verify_study
@@ -87,8 +89,10 @@ def selling(provider: Provider) -> Iterator[Served]:
         yield served
 
 
-def make_study(folder: Path, url: str, budget: float, prices: str = PRICES) -> Study:
-    init_study(folder, PROTOCOL.format(url=url, budget=budget, seeds=SEEDS))
+def make_study(
+    folder: Path, url: str, budget: float, prices: str = PRICES, protocol: str = PROTOCOL
+) -> Study:
+    init_study(folder, protocol.format(url=url, budget=budget, seeds=SEEDS))
     (folder / "prices.yaml").write_text(prices)
     study = pipeline.open_study(folder)
     promise_unchecked(study)
@@ -184,7 +188,36 @@ def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_rai
     assert forecast.cost_usd is not None
     assert forecast.cost_usd.high is not None
     assert forecast.cost_usd.low <= rest <= forecast.cost_usd.high
+    assert forecast.node_hours is not None
+    seconds = 3600 * (forecast.node_hours.mean or 0)
+    assert 0.05 * (EPISODES - bought) / 2 < seconds < 5 * (EPISODES - bought), "two at once"
     assert estimate_wave(study, 0).forecasts[0].episodes == 0, "a closed wave owes nothing"
+
+
+@pytest.mark.parametrize("place", ["folder", pytest.param("seaweedfs", marks=pytest.mark.s3)])
+def test_studies_that_are_swept_at_once_keep_the_budget_of_their_team(
+    tmp_path: Path, request: pytest.FixtureRequest, place: str
+) -> None:
+    limit, provider = Decimal(4), Provider(0.05)
+    with selling(provider) as served:
+        studies = []
+        for name in ("ours", "theirs"):
+            store = str(tmp_path / "stores" / name)
+            if place != "folder":
+                store = request.getfixturevalue(place).uri(f"team/{name}")
+            shared = PROTOCOL.replace(
+                "budget: {{", f'store: "{store}"\nbudget: {{{{team: {limit}, '
+            )
+            studies.append(make_study(tmp_path / name, served.url, 50, protocol=shared))
+        with ThreadPoolExecutor() as pool:
+            swept = list(pool.map(sweep, studies))
+        assert [outcome.closed for outcome in swept] == [None, None]
+        bill = provider.bill(studies[0].folder)
+        assert limit - 4 * DEAREST < bill <= limit
+        assert all(outcome.progress.accounts[-1].limit == limit for outcome in swept)
+        team = TeamBudget(limit, studies[0].store.uri, "another wave")
+        team.hold(Decimal(), Decimal(1))
+        assert (team.others, team.held) == (bill, limit - bill)
 
 
 @pytest.mark.slow
@@ -245,7 +278,9 @@ def test_without_pilots_there_are_bounds_and_it_is_said(tmp_path: Path) -> None:
     assert model["input_tokens"] == {"low": 0.0, "mean": None, "high": 40_000.0 * EPISODES}
     assert model["output_tokens"]["high"] is None, "no `max_tokens` bounds it"
     assert told["cost_usd"]["high"] is None
-    assert "bounds from the limits" in run(study, "--estimate").stdout
+    shown = run(study, "--estimate").stdout
+    assert "bounds from the limits" in shown
+    assert "nodes: unknown" in shown
     assert files(study.folder) == before
 
 

@@ -30,7 +30,6 @@ from harness.sweep.coordinator import SweepOptions
 from harness.sweep.drive import LocalCrew, run_sweep
 from harness.sweep.leases import Progress
 from registry.result_row import Status
-from registry.verify.verify import verify_study
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
