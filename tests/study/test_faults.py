@@ -25,8 +25,9 @@ from registry.sealing import decrypt
 from study.workspace.study import Study, manifest_of
 from tests.harness.openai_server import Answer, Json, Served, completion
 from tests.hosts import Host, network, why_not
+from tests.progress import wait_until as until
 from tests.study.conftest import TESTED, start_cluster
-from tests.study.steps.sweep.test_operation import CELLS, STUDY, operated, until
+from tests.study.steps.sweep.test_operation import CELLS, STUDY, operated
 from tests.study.steps.sweep.test_sweeps import episodes_of, finish, worker_processes
 
 PARALLEL = 4  # of these studies, in each worker

@@ -27,8 +27,9 @@ from tests.cases import cases
 from tests.conftest import ROOT
 from tests.harness.openai_server import Served, serve
 from tests.hosts import BETWEEN, RAY_PORT, Host, Network, network, why_not
+from tests.progress import wait_until as until
 from tests.study.conftest import promise_unchecked
-from tests.study.steps.sweep.test_operation import STUDY, Gate, as_on_another_host, until
+from tests.study.steps.sweep.test_operation import STUDY, Gate, as_on_another_host
 from tests.study.steps.sweep.test_spending import DEAREST, Provider, bought, make_study
 from tests.study.steps.sweep.test_sweeps import episodes_of, finish, worker_processes
 from tests.study.test_faults import (

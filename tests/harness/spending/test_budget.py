@@ -118,19 +118,6 @@ def test_no_episode_of_a_stopped_model_is_held_by_the_budget() -> None:
     assert kept.progress().held == 0
 
 
-def test_a_spent_budget_ends_the_wave_and_says_so() -> None:
-    kept = book(5, budget(3, OPEN))
-    for turn in range(2):
-        (cell,) = kept.lease("w", 1, float(turn))
-        kept.report("w", [LeaseOutcome(cell.episode, True, spend=usd(1))], float(turn))
-    assert kept.lease("w", 9, 5.0) == ()
-    assert kept.over()
-    progress = kept.progress()
-    assert (progress.held, progress.finished, progress.done) == (3, 2, False)
-    assert progress.accounts[0].spent == Decimal(2)
-    assert progress.accounts[0].reserved == 0
-
-
 def test_limits_of_a_model_and_a_provider_leave_others_alone() -> None:
     limits = SpendingLimits(None, (("m", Decimal(1)),), (("other", Decimal(2)),))
     models = [

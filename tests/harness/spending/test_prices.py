@@ -35,6 +35,7 @@ def test_a_reply_costs_what_its_tokens_cost() -> None:
     assert PRICE.cost(Usage(1_000_000, 100_000)) == Decimal("2.25")
     assert PRICE.cost(Usage(1_000_000, 100_000, 400_000)) == Decimal("1.8")
     assert PRICE.cost(Usage(3, 1)) == Decimal("0.00001375")
+    assert PRICE.cost(Usage(1_000_000, 0, 5_000_000)) == Decimal("0.125"), "all of it is cached"
 
 
 def test_what_is_written_to_a_cache_has_its_own_price() -> None:
@@ -44,10 +45,6 @@ def test_what_is_written_to_a_cache_has_its_own_price() -> None:
     assert PRICE.highest(1_000_000, 0) == Decimal("2.5")
 
 
-def test_more_cached_than_read_is_priced_as_all_of_it() -> None:
-    assert PRICE.cost(Usage(1_000_000, 0, 5_000_000)) == Decimal("0.125")
-
-
 @pytest.mark.parametrize("usage", [Usage(), Usage(10), Usage(None, 10), Usage(None, None, 3)])
 def test_unknown_tokens_are_an_unknown_cost(usage: Usage) -> None:
     assert PRICE.cost(usage) is None
@@ -55,8 +52,7 @@ def test_unknown_tokens_are_an_unknown_cost(usage: Usage) -> None:
 
 
 def test_no_price_and_no_reply_are_an_unknown_cost() -> None:
-    assert total_cost(None, [Usage(1, 1)]) is None
-    assert total_cost(PRICE, []) is None
+    assert total_cost(None, [Usage(1, 1)]) is total_cost(PRICE, []) is None
 
 
 def test_usage_adds_up_with_what_was_told_of_the_cache() -> None:

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,6 +39,7 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, manifest_of, manifests_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.progress import wait_until as until
 from tests.study.conftest import MARK, TESTED, promise_unchecked
 from tests.study.steps.sweep.test_sweeps import finish, own_actors, start_sweep, worker_processes
 
@@ -75,13 +75,6 @@ def operated(folder: Path, text: str = STUDY) -> Iterator[tuple[Study, Gate, Ser
             yield study, gate, served
         finally:
             gate.open.set()
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.05)
 
 
 def call(*words: str, study: Study) -> Result:

@@ -12,13 +12,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -38,9 +37,8 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
+from tests.progress import wait_until
 from tests.study.conftest import MARK, TESTED, draw_tiny, promise_unchecked, start_cluster
-
-T = TypeVar("T")
 
 IN_HAND = 4  # more than a worker of these studies has at once
 STUDY = cases(__file__, "study")
@@ -90,16 +88,6 @@ def results_of(study: Study) -> dict[str, bytes]:
     return {key: study.store.get(key) for key in study.store.list("results/")}
 
 
-def wait_for_results(
-    study: Study, process: subprocess.Popen[str], count: int, seconds: float = 120
-) -> None:
-    deadline = time.monotonic() + seconds
-    while len(list(study.store.list("results/"))) < count:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "no results in time"
-        time.sleep(0.1)
-
-
 def episodes_of(study: Study) -> list[Episode]:
     from harness.storage import EPISODE_CODEC
 
@@ -119,7 +107,7 @@ def test_a_sweep_on_two_raylets_survives_the_death_of_one(cluster: Any, tmp_path
     made, nodes = cluster
     study = make_study(tmp_path / "study", 12)
     sweep = start_sweep(study, "--address", made.address, "--workers", "2")
-    wait_for_results(study, sweep, 8)
+    wait_until(lambda: len(results_of(study)) >= 8)
     made.remove_node(nodes[1], allow_graceful=False)
     before = results_of(study)
     assert len(before) < 48, "lost in the middle"
@@ -368,7 +356,7 @@ def test_metrics_are_at_the_endpoint_of_a_node(tmp_path: Path, exporting: dict[s
             init_study(tmp_path / "study", METERED.format(server.url))
             study = pipeline.open_study(tmp_path / "study")
             promise_unchecked(study)
-            wait_until(lambda: can_connect(gcs), "the head listens")
+            wait_until(lambda: can_connect(gcs))
             address = ("--address", f"127.0.0.1:{gcs}", "--allow-unknown-price")
             sweep = start_sweep(study, *address, **token)
 
@@ -379,7 +367,8 @@ def test_metrics_are_at_the_endpoint_of_a_node(tmp_path: Path, exporting: dict[s
                 finished = metric(text, "episodes", 'state="finished"')
                 return text if replies and replies == finished else ""
 
-            text = wait_until(exported, "metrics are exported")
+            wait_until(lambda: bool(exported()))
+            text = exported()
             seen.set()
             assert finish(sweep)["closed"]["finished"] == CELLS
         finally:
@@ -424,12 +413,3 @@ def can_connect(port: int) -> bool:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
         return True
     return False
-
-
-def wait_until(condition: Callable[[], T], what: str, seconds: float = 120) -> T:
-    """The first true value of a condition."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.2)
-    return value
