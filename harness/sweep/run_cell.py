@@ -177,7 +177,7 @@ def open_budget(
     limits cannot be enforced, RegistryError."""
     if context.limits is None:
         return None
-    place = context.store, str(context.wave)
+    place = context.store, str(context.plan.wave)
     budget = Budget(context.limits, context.prices, context.allow_unknown_price, place)
     for model, spent in context.spent_elsewhere:
         budget.charge(model, spent)
