@@ -139,24 +139,20 @@ def read_window(pin: ModelPin) -> ContextWindow:
 def _build_scripted(
     name: str, settings: ScriptedSettings | ScriptedJudgeSettings, folder: Path
 ) -> Model:
-    from harness.models.scripted import (
-        CarelessJudge,
-        HonestAgent,
-        SpikedAgent,
-        TrivialAgent,
-        load_criteria,
-        load_memory,
-    )
+    from harness.models import scripted
 
     release = folder / (settings.release or "")
     if isinstance(settings, ScriptedJudgeSettings):  # reads its release as soon as there is one
-        return CarelessJudge(name, load_criteria(release) if settings.release else ())
+        read = scripted.load_criteria(release) if settings.release else ()
+        return scripted.CarelessJudge(name, read)
     if settings.agent == "trivial":
-        return TrivialAgent(name)
+        return scripted.TrivialAgent(name)
     if settings.agent == "honest":
-        return HonestAgent(name, settings.error_rate)
-    share = 1.0 if settings.share is None else settings.share
-    return SpikedAgent(name, settings.error_rate, load_memory(release).thin(share, name))
+        return scripted.HonestAgent(name, settings.error_rate)
+    memory = scripted.load_memory(release).thin(
+        1.0 if settings.share is None else settings.share, name
+    )
+    return scripted.SpikedAgent(name, settings.error_rate, memory)
 
 
 def _build_local(name: str, settings: LocalSettings) -> Model:

@@ -7,8 +7,9 @@ from enum import StrEnum
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.mode import Mode
-from harness.model import Message, Omission, Reply, ToolUse, Try, Usage
+from harness.mode import Mode as Mode  # exported too
+from harness.model import Message, Omission, Reply, Try, Usage
+from harness.model import ToolUse as ToolUse
 
 SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
 
@@ -135,18 +136,3 @@ class Grade:
     gate_free: float | None = None  # credit for headline values whatever the gates before them
     repairs: tuple[str, ...] = ()  # without which the answer could not be read
     violations: tuple[str, ...] = ()  # what in it does not fit the schema: the path and the rule
-
-
-__all__ = [
-    "SECONDS_DIGITS",
-    "Cell",
-    "Episode",
-    "Grade",
-    "GradeStatus",
-    "Kept",
-    "Mode",
-    "ProgramRun",
-    "StopReason",
-    "ToolUse",
-    "Turn",
-]

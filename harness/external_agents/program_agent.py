@@ -133,14 +133,15 @@ def _conclude(
     proxy: ModelProxy, done: ExecResult, overdue: bool, program: str, mark: bytes
 ) -> AgentRun:
     """The run as it is recorded: the program itself is the last turn's last tool call."""
-    steps = proxy.steps()
-    if isinstance(proxy.error, AttemptFailed):
-        failed = proxy.error
-        return _fail(proxy, f"{failed.boundary}:{failed.error_class}")
-    if proxy.error is not None:
-        raise proxy.error
-    if "time" in done.limits and not overdue:
-        return _fail(proxy, f"{Boundary.WORKER}:{WALL_LIMIT}")
+    steps, failed, error = proxy.steps(), proxy.error, ""
+    if isinstance(failed, AttemptFailed):
+        error = f"{failed.boundary}:{failed.error_class}"
+    elif failed is not None:
+        raise failed
+    elif "time" in done.limits and not overdue:
+        error = f"{Boundary.WORKER}:{WALL_LIMIT}"
+    if error:
+        return AgentRun(proxy.opening, steps, StopReason.FAILED, error)
     printed, _, final = done.output.rpartition(mark)
     use = ToolUse(
         call_id=program,
@@ -155,7 +156,3 @@ def _conclude(
     answer = final.decode("utf-8", "replace") if mark in done.output else ""
     stop = StopReason.TIME_LIMIT if overdue else proxy.stop or StopReason.ANSWERED
     return AgentRun(proxy.opening, steps, stop, final=answer)
-
-
-def _fail(proxy: ModelProxy, error: str) -> AgentRun:
-    return AgentRun(proxy.opening, proxy.steps(), StopReason.FAILED, error)

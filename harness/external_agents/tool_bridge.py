@@ -193,7 +193,10 @@ class Bridge:
         finally:
             with self._lock:
                 del self._open[tools.token]
-                self._stop_if_idle()
+                if not self._open and self._listener is not None:
+                    self._listener.shutdown()
+                    self._listener.server_close()
+                    self._listener = None
             tools.close()
 
     def find(self, token: str) -> BridgedTools | None:
@@ -214,18 +217,10 @@ class Bridge:
                     f"{error.strerror or error}; give another `bridge: HOST:PORT`, or port 0 for "
                     "any that is free"
                 ) from None
-            run = threading.Thread(
-                target=self._listener.serve_forever, args=(_POLL_SECONDS,), daemon=True
-            )
-            run.start()
+            serve = self._listener.serve_forever
+            threading.Thread(target=serve, args=(_POLL_SECONDS,), daemon=True).start()
         host = f"[{self._host}]" if ":" in self._host else self._host
         return self._url or f"http://{host}:{self._listener.server_port}"
-
-    def _stop_if_idle(self) -> None:
-        if not self._open and self._listener is not None:
-            self._listener.shutdown()
-            self._listener.server_close()
-            self._listener = None
 
 
 class _Listener(ThreadingHTTPServer):

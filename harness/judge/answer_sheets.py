@@ -174,10 +174,6 @@ def _choose(
     return [(parts[number], verdict) for number, verdict in known if number in wanted]
 
 
-def _correct(instance: TaskInstance, key: Block, draws: Stream) -> str:
-    return _hand_in(_WORKED, key)
-
-
 def _one_off(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
     """Make one value clearly wrong."""
     for where in draws.shuffle(_numbers(key))[:20]:
@@ -235,10 +231,6 @@ def _contradictory(instance: TaskInstance, key: Block, draws: Stream) -> str:
     return _hand_in(prose, perturb_answer(key, 0.4, draws))
 
 
-def _empty(instance: TaskInstance, key: Block, draws: Stream) -> str:
-    return _REFUSAL
-
-
 def _injected(instance: TaskInstance, key: Block, draws: Stream) -> str:
     planted = draws.choice(_INJECTIONS)
     return _hand_in(planted, perturb_answer(key, 0.9, draws)) + f"\n\n{planted}"
@@ -246,13 +238,13 @@ def _injected(instance: TaskInstance, key: Block, draws: Stream) -> str:
 
 Writer = Callable[[TaskInstance, Block, Stream], "str | None"]
 STYLES: Mapping[str, Writer] = {
-    "correct": _correct,
+    "correct": lambda instance, key, draws: _hand_in(_WORKED, key),
     "one value off": _one_off,
     "outside the interval": _near,
     "wrong identifier": _swapped,
     "verbose": _verbose,
     "contradictory": _contradictory,
-    "empty": _empty,
+    "empty": lambda instance, key, draws: _REFUSAL,
     "injected": _injected,
 }
 

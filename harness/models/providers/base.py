@@ -59,10 +59,9 @@ class ProviderModel(ABC):
     """A model behind a provider's API. Each provider's module has its connection and settings."""
 
     libraries: ClassVar[tuple[str, ...]]  # needed beside pydantic-ai
-    protocol: str  # of its replies
+    protocol = "chat"  # of its replies, if its settings name none
     extra: ClassVar[str] = ""  # extra of the package with them, if not named like the provider
     settings: ServedSettings
-    reasoning_field: str | None = None  # of messages, under which reasoning goes back
     trusted = False  # its programs are untrusted
     paid = True  # each reply costs
 
@@ -75,6 +74,11 @@ class ProviderModel(ABC):
     ) -> None:
         self.name = name
         self.settings = settings
+        self.protocol = str(getattr(settings, "protocol", self.protocol))
+        # By Chat Completions reasoning goes back under a field of messages, if the settings name
+        # one; else in the provider's own signed form.
+        self.native_replay = self.protocol != "chat"
+        self.reasoning_field: str | None = getattr(settings, "reasoning_field", None)
         self._version = settings.model
         self._base_url = settings.base_url or ""
         self._api_key = api_key
@@ -82,11 +86,6 @@ class ProviderModel(ABC):
         self._lock = threading.Lock()
         self._answered = 0.0  # when a request last had a reply
         self._failing: dict[str, list[float]] = {}  # times of failures, by a request's digest
-
-    @property
-    def native_replay(self) -> bool:
-        """True if reasoning is sent back in the provider's own signed form."""
-        return True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._version!r}, {self._base_url!r})"
@@ -215,28 +214,24 @@ class ProviderModel(ABC):
         from pydantic_ai.direct import model_request
         from pydantic_ai.models import ModelRequestParameters
 
-        from harness.models.providers.messages import (
-            Replay,
-            reply_from_response,
-            to_provider_messages,
-            tool_definition,
-        )
+        from harness.models.providers import messages
 
         field = "" if self.native_replay else self.reasoning_field or ""
-        replay = Replay(chat.system, self.native_replay, field)
+        replay = messages.Replay(chat.system, self.native_replay, field)
+        sent = list(messages.to_provider_messages(request.messages, replay))
         async with asyncio.timeout(self.settings.seconds):
             response = await model_request(
                 chat,
-                self._marked(list(to_provider_messages(request.messages, replay)), request),
+                self._marked(sent, request),
                 model_settings=self._settings(request),  # type: ignore[arg-type]  # a dict of what each provider's settings have
                 model_request_parameters=ModelRequestParameters(
-                    function_tools=[tool_definition(spec) for spec in request.tools],
+                    function_tools=[messages.tool_definition(spec) for spec in request.tools],
                     **_shape(request.schema),
                 ),
                 instrument=False,
             )
         reading = received.reading or Reading(b"")
-        reply = reply_from_response(response, reading, self._version, replay)
+        reply = messages.reply_from_response(response, reading, self._version, replay)
         return replace(reply, fingerprint=clean_text(self._fingerprint(received.body or b"")))
 
     def _stored(self, received: Received) -> tuple[bytes, str]:

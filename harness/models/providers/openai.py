@@ -27,21 +27,6 @@ class OpenAIModel(ProviderModel):
     settings: OpenAISettings | AzureSettings
     system: ClassVar[str] = "openai-compatible"  # name of the endpoint's state in pydantic-ai
 
-    @property
-    def protocol(self) -> str:  # type: ignore[override]  # read from the settings
-        """As the settings say."""
-        return self.settings.protocol
-
-    @property
-    def reasoning_field(self) -> str | None:  # type: ignore[override]  # read from the settings
-        """The field that the settings name."""
-        return getattr(self.settings, "reasoning_field", None)
-
-    @property
-    def native_replay(self) -> bool:
-        """True by Responses: reasoning goes back as the items that it came in."""
-        return self.protocol == "responses"
-
     async def _connect(self) -> Connection:
         from openai import AsyncOpenAI
         from pydantic_ai.models.openai import OpenAIChatModel
