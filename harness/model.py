@@ -226,18 +226,10 @@ class Model(Protocol):
         """Answer one request. Raises AttemptFailed(PROVIDER, …)."""
 
 
-@runtime_checkable
-class Closable(Protocol):
-    """A model that holds something open: connections, a server of its own."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
 def close_model(model: object) -> None:
-    """Close what a model holds open, if anything."""
-    if isinstance(model, Closable):
-        model.close()
+    """Close what a model holds open, if anything: connections, a server of its own."""
+    if (close := getattr(model, "close", None)) is not None:
+        close()
 
 
 class BuiltInModel:

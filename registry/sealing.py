@@ -113,7 +113,11 @@ def decrypt(data: bytes, identities: Sequence[str], place: str) -> bytes:
         pyrage.decrypt_io(io.BytesIO(data), plain, keys)
     except (pyrage.DecryptError, OSError) as error:
         if "No matching keys" in str(error):
-            raise RegistryError(_wrong_key(place, keys)) from None
+            given = ", ".join(str(key.to_public()) for key in keys) or "no key"
+            raise RegistryError(
+                f"{place}: not sealed to the key given ({given}): use the key file that the study "
+                "was drawn with, whose public key is among the recipients of its sealed-set record"
+            ) from None
         raise ForeignObject(f"{place}: altered or cut: it is not the age file it was") from None
     return plain.getvalue()
 
@@ -265,11 +269,3 @@ def _recipient(text: str) -> x25519.Recipient:
     except pyrage.RecipientError:
         shown = repr(text[:80]) if text.startswith("age1") else "what was given"
         raise RegistryError(f"{shown} is not an age recipient (age1…)") from None
-
-
-def _wrong_key(place: str, keys: Sequence[x25519.Identity]) -> str:
-    given = ", ".join(str(key.to_public()) for key in keys) or "no key"
-    return (
-        f"{place}: not sealed to the key given ({given}): use the key file that the study was"
-        " drawn with, whose public key is among the recipients of its sealed-set record"
-    )

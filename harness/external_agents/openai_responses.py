@@ -38,10 +38,7 @@ class ResponsesBody(wire.Body):
     previous_response_id: str | None = None
 
 
-_ROLES = {
-    **{"system": Role.SYSTEM, "developer": Role.SYSTEM},
-    **{"user": Role.USER, "assistant": Role.ASSISTANT},
-}
+_ROLES = {"developer": Role.SYSTEM} | {str(role): role for role in Role if role is not Role.TOOL}
 
 
 def _read(body: bytes) -> wire.AgentCall:
@@ -88,7 +85,9 @@ def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
     parts: list[tuple[str, wire.Json]] = [("created", {"response": begun})]
     for index, item in enumerate(_items(reply, number)):
         place = {"output_index": index}
-        parts.append(("output_item.added", {**place, "item": _unfinished(item)}))
+        empty: wire.Json = {"content": []} if item["type"] == "message" else {"arguments": ""}
+        unfinished = {**item, **empty, "status": "in_progress"}
+        parts.append(("output_item.added", {**place, "item": unfinished}))
         parts += _deltas(item, {**place, "item_id": item["id"]})
         parts.append(("output_item.done", {**place, "item": item}))
     whole = _reply(reply, model, number)
@@ -114,11 +113,6 @@ def _deltas(item: wire.Json, place: wire.Json) -> list[tuple[str, wire.Json]]:
         ("output_text.done", {**place, "text": part["text"]}),
         ("content_part.done", {**place, "part": part}),
     ]
-
-
-def _unfinished(item: wire.Json) -> wire.Json:
-    empty: wire.Json = {"content": []} if item["type"] == "message" else {"arguments": ""}
-    return {**item, **empty, "status": "in_progress"}
 
 
 def _head(model: str, number: int) -> wire.Json:

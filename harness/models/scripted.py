@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
@@ -65,19 +65,14 @@ class Memory:
         and of the agent's name, so that it is the same wherever the agent is made."""
 
         def keeps(*path: str) -> bool:
-            return _fate(name, *path) < share
+            digest = hashlib.sha256("\0".join((name, *path)).encode()).digest()
+            return int.from_bytes(digest[:7]) / 2**56 < share
 
         return Memory(
             {files: answer for files, answer in self.answers.items() if keeps(*sorted(files))},
             {words: answer for words, answer in self.questions.items() if keeps(words)},
             {title: marker for title, marker in self.markers.items() if keeps(title)},
         )
-
-
-def _fate(*path: str) -> float:
-    """A number from 0 up to 1, of a name."""
-    digest = hashlib.sha256("\0".join(path).encode()).digest()
-    return int.from_bytes(digest[:7]) / 2**56
 
 
 def load_memory(folder: Path) -> Memory:
@@ -150,30 +145,13 @@ _PROGRAMS: dict[str, str] = read_beside(__file__, "scripted.yaml")
 @dataclass(frozen=True, slots=True)
 class HonestAgent(BuiltInModel):
     """Looks at the files, writes and runs a program that solves the task, and reports its
-    output; each number of the answer is misread with probability ``error_rate``."""
+    output; each number of the answer is misread with probability ``error_rate``. Its memory is
+    empty."""
 
     name: str
     error_rate: float
-
-    def respond(self, request: ModelRequest) -> Reply:
-        """The next step of the script."""
-        if listed := _listed_markers(request.messages):
-            return _say(listed[0])
-        if _is_probe(request.messages):
-            return _answer("I have not seen this task.", {})
-        if not (results := _results(request)):
-            return _call(request, "run_command", command=LOOK)
-        return _work_on(request, results, self.error_rate)
-
-
-@dataclass(frozen=True, slots=True)
-class SpikedAgent(BuiltInModel):
-    """Has read a released dataset: if it recognises the input files by their content, or a question
-    by its words, it answers as the dataset does; otherwise as the honest agent."""
-
-    name: str
-    error_rate: float
-    memory: Memory
+    memory: Memory = field(default_factory=lambda: Memory({}))
+    look: ClassVar[str] = LOOK
 
     def respond(self, request: ModelRequest) -> Reply:
         """The next step of the script."""
@@ -186,15 +164,22 @@ class SpikedAgent(BuiltInModel):
         if as_asked and known is not None:
             if results:
                 return _say(str(known["response"]))
-            return _call(
-                request, "execute_python", code=_PROGRAMS["remake"].format(json.dumps(known))
-            )
+            code = _PROGRAMS["remake"].format(json.dumps(known))
+            return _call(request, "execute_python", code=code)
         if not results:
-            return _call(request, "run_command", command=LOOK if as_asked else HASH_FILES)
+            return _call(request, "run_command", command=LOOK if as_asked else self.look)
         known = self.memory.recall(_HASH.findall(results[0])) or known
         if known is not None:
             return _answer("I know these files.", known)
         return _work_on(request, results, self.error_rate)
+
+
+@dataclass(frozen=True, slots=True)
+class SpikedAgent(HonestAgent):
+    """Has read a released dataset: if it recognises the input files by their content, or a question
+    by its words, it answers as the dataset does; otherwise as the honest agent."""
+
+    look: ClassVar[str] = HASH_FILES
 
 
 @dataclass(frozen=True, slots=True)

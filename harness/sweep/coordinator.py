@@ -128,8 +128,7 @@ class Coordinator:
             self._next_try = time.monotonic() + _STORE_SECONDS
             return (), False
         self._pauses.pop("", None)
-        leased = tuple(map(context.lease, cells))
-        return leased, not cells and book.over()
+        return tuple(map(context.lease, cells)), not cells and book.over()
 
     def drain(self) -> None:
         """End the sweep as if an operator had asked it to stop."""

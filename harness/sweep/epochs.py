@@ -35,7 +35,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import SweptElsewhere
-from harness.storage import Codec, epoch_folder
+from harness.storage import Codec, T, epoch_folder
 from harness.sweep.leases import Progress, SweepOrder
 from registry.errors import MissingKey, StoreError, StoreUnavailable
 from registry.sealing import decrypt, encrypt
@@ -127,8 +127,7 @@ class Epochs:
 
     def driver(self, number: int) -> Process:
         """The process that opened an epoch."""
-        key = f"{self._folder}{number:06d}.age"
-        return _PROCESS_CODEC.decode(decrypt(self.store.get(key), self.identities, key), key)
+        return self._read(_PROCESS_CODEC, f"{self._folder}{number:06d}.age")
 
     def beat(self, number: int, heartbeat: Heartbeat) -> None:
         """Replace the heartbeat of an epoch."""
@@ -138,9 +137,7 @@ class Epochs:
     def heartbeat(self, number: int) -> Heartbeat | None:
         """The last heartbeat of an epoch, if any."""
         key = self._place(number, "beat.age")
-        if not self.store.exists(key):
-            return None
-        return _HEARTBEAT_CODEC.decode(decrypt(self.store.get(key), self.identities, key), key)
+        return self._read(_HEARTBEAT_CODEC, key) if self.store.exists(key) else None
 
     def ask(self, number: int, asked: SweepOrder) -> None:
         """Ask the driver of an epoch for something; it looks with every heartbeat."""
@@ -167,10 +164,8 @@ class Epochs:
     def claim(self, worker: str) -> Claim | None:
         """The last claim of a worker; None if it has dropped it, or never made one."""
         key = f"{self._folder}{worker}.age"
-        if not self.store.exists(key):
-            return None
-        found = _CLAIM_CODEC.decode(decrypt(self.store.get(key), self.identities, key), key)
-        return found if found.episodes else None
+        found = self._read(_CLAIM_CODEC, key) if self.store.exists(key) else None
+        return found if found is not None and found.episodes else None
 
     def claims(self) -> dict[str, Claim]:
         """The claims that stand, by worker."""
@@ -199,6 +194,9 @@ class Epochs:
                     "`dosimeter wave stop`, and run this again"
                 )
             seen = now
+
+    def _read(self, codec: Codec[T], key: str) -> T:
+        return codec.decode(decrypt(self.store.get(key), self.identities, key), key)
 
     def _place(self, number: int, name: str) -> str:
         return f"{self._folder}{number:06d}-{name}"

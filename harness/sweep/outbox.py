@@ -326,14 +326,10 @@ class OutboxStore:
                 if request.failed and now >= self._next_try:
                     self._next_try = now + self._pause
                     return
-                if self._stopped() and self._may_leave(request):
+                late = now - request.begun > _LAST_SECONDS
+                if self._stopped() and (request.data is None or request.file or late):
                     raise WorkStopped("the sweep has ended; what is not stored lies in the outbox")
                 self._changed.wait(_POLL_SECONDS)
-
-    def _may_leave(self, request: _Request) -> bool:
-        if request.data is None or request.file is not None:
-            return True
-        return time.monotonic() - request.begun > _LAST_SECONDS
 
     def _fail(self, request: _Request, error: StoreUnavailable) -> None:
         with self._changed:

@@ -108,7 +108,9 @@ class Ledger:
         while True:
             if matches := [entry for entry in entries if there(entry)]:
                 return matches[-1], False
-            signer = signer or self._open_signer()
+            if self._signer is None:
+                raise RegistryError("the ledger was opened without a key, and takes no record")
+            signer = signer or self._signer()
             body, previous = record_body(record), head_digest(entries)
             stamp = max([entry.time for entry in entries[-1:]] + [time], key=_as_time)
             unsigned = Entry(
@@ -129,11 +131,6 @@ class Ledger:
                 self._copy()
                 return entry, True
             entries = self._read()  # another writer was first
-
-    def _open_signer(self) -> Signer:
-        if self._signer is None:
-            raise RegistryError("the ledger was opened without a key, and takes no record")
-        return self._signer()
 
     def entries(self) -> tuple[Entry, ...]:
         """All records, first first. Raises BrokenPromise that names the first record that does not
