@@ -42,7 +42,7 @@ def error_line(message: str) -> str:
 
 # Modules of the libraries that extras of the distribution install.
 EXTRA_MODULES = {
-    "analysis": "PIL jinja2 matplotlib numpy pandas pyarrow scipy statsmodels",
+    "analysis": "PIL matplotlib numpy pandas pyarrow scipy statsmodels",
     "docker": "docker requests",
     "hub": "huggingface_hub",
     "inspect": "inspect_ai",
