@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from generators.catalog import INSTALLED, Catalog
+from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.templates.family import template_family
 from generators.templates.library import library_text
@@ -54,7 +54,7 @@ def test_listing_the_families_loads_no_heavy_library():
 
 def test_a_catalogue_with_templates_is_another_value():
     made = template_family("past.yml", library_text("past"))
-    catalog = Catalog.built_in().with_plugins().with_templates([made])
+    catalog = INSTALLED.with_templates([made])
     entry = f"{made.name}@{made.version}"
     assert catalog.family(made.name, made.version) is made
     assert catalog.family(entry) is made
