@@ -33,9 +33,8 @@ from registry.stores.parallel import parallel_map
 BEGUN = "begun/"
 _GATHER_SECONDS = 0.01  # in which other threads may add to a page
 _PAGE = re.compile(rf"{BEGUN}[0-9a-f]{{64}}/([0-9]{{6}}-[0-9]+)/([0-9]{{6}})\.txt")
-_LINE = re.compile(
-    r"(?:begin|end) ([0-9a-f]{64}) ([1-9][0-9]{0,3}) (\d{4}-\d\d-\d\dT[\d:]{8}Z)( [0-9a-f]{64})?"
-)
+_STEP = r"([0-9a-f]{64}) ([1-9][0-9]{0,3}) (\d{4}-\d\d-\d\dT[\d:]{8}Z)"
+_LINES = (re.compile(f"begin {_STEP}()"), re.compile(f"end {_STEP} ([0-9a-f]{{64}})"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +127,15 @@ def read_list(store: Store, folder: str, head: ListHead) -> Iterator[tuple[str, 
     a page which is not the one that the next page or the head names, MissingKey, StoreError."""
     keys = [_page_key(folder, head.worker, number) for number in range(head.pages)]
     before = "0" * 64
+    if not keys or not _PAGE.fullmatch(keys[0]):
+        raise BrokenPromise(f"{folder}: a head of no list, {head.worker[:40]!r}")
     for key, page in zip(keys, parallel_map(store, store.get, keys), strict=True):
         first, *lines = page.decode("ascii", "replace").splitlines()
-        steps = [step for step in map(_LINE.fullmatch, lines) if step]
+        steps = [found for line in lines for form in _LINES if (found := form.fullmatch(line))]
         if first != f"before {before}" or len(steps) < len(lines):
             raise BrokenPromise(f"{key}: it, or the page before it, was altered or replaced")
         before = hashlib.sha256(page).hexdigest()
-        yield before, [Step(s[1], int(s[2]), s[3], (s[4] or "").strip()) for s in steps]
+        yield before, [Step(s[1], int(s[2]), s[3], s[4]) for s in steps]
     if before != head.digest:
         raise BrokenPromise(f"{keys[-1]}: was altered: {head.digest} expected, {before} found")
 

@@ -1,4 +1,4 @@
-"""What a study promises, and how far a stranger can see that it holds.
+"""What a study promises, and how far others can check that it holds.
 
 An owner who can choose before anything is recorded needs no tampering: the arms after trying many
 allotments, the plan after seeing data, attempts from several copies of a run. Time-stamps that
@@ -17,15 +17,16 @@ from typing import Any
 from registry.checkpoints.timestamp import Authorities, Stamp, first_stamp, read_stamps
 from registry.draws.beacon import round_time
 from registry.errors import BrokenPromise, MissingKey
-from registry.ledger.begun import Step, begun_folder, read_list
+from registry.ledger.begun import Step, begun_folder, find_heads, read_list
 from registry.ledger.chain import Entry
 from registry.ledger.inventory import read_inventory
-from registry.ledger.records import WaveClosed
+from registry.ledger.records import ListHead, WaveClosed
 from registry.stores.base import Store
 from registry.verify.findings import Findings, Promise, Standing, promise_of
 
-_LATE_SECONDS = 1200.0  # from the beginning of an attempt to the stamp of its list
-_MOST_REPEATED = 0.05  # of a wave's attempts: more than failing machines explain
+_LATE_SECONDS = 1200.0  # from a step of an attempt to the stamp of its list
+_AHEAD_SECONDS = 60.0  # by which a worker's clock may be ahead of the authority's
+_MOST_REPEATED = 0.05  # of the episodes of a model in an arm: fewer move no verdict
 _ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/([0-9a-f]{64})-([0-9]{4})\.age")
 CHOSEN = {
     "arms": "the arms could have been chosen by the owner",
@@ -42,9 +43,9 @@ def selection_promises(findings: Findings, stamps: Sequence[Stamp]) -> tuple[Pro
         _planned(findings, stamps),
         _attempted(findings, stamps),
         Promise(
-            "this is the owner's only study",
+            "this is the owner's only study, and its only draw",
             Standing.UNSHOWN,
-            "an owner can run a second study and publish one: ask where this one was announced",
+            "an owner can make several and publish one: ask where this one was announced",
         ),
     )
 
@@ -78,6 +79,7 @@ def _allotted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
         else:
             due = round_time(record.beacon)
             holds, unshown = f"announced before {stamp.time}, drand round of {due:%F %T} UTC", []
+            holds += "; others announced for that round are seen only where they are published"
         if len(announced) > 1:
             unshown.append(f"drawn {len(announced)} times, for the reasons in the ledger")
     return promise_of(promise, holds, unshown, _problems(findings, "announcement", "sealed-set"))
@@ -102,32 +104,40 @@ def _attempted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
     promise = "no attempt was thrown away"
     doubts, problems, counts = defaultdict[str, list[int]](list), list[str](), Counter[str]()
     closed = findings.of("wave-closed")
+    begun = {record.wave for _, record in findings.of("run-manifest")}
+    for wave in sorted(begun - {record.wave for _, record in closed}):
+        doubts["begun and not closed"].append(wave)
+    scoring = [record.plan.scorer for _, record in findings.of("preregistration")]
+    for _, record in findings.of("graded") if any(scoring) else ():
+        doubts["a judge's replies stand in no list"].append(record.wave)
     for _, record in closed:
         wave = record.wave
         if record.elsewhere:
             doubts["run elsewhere"].append(wave)
-        elif not record.heads:
+        elif not record.heads or not record.objects_root:
             doubts["no list of those begun"].append(wave)
         else:
             try:
-                found = _Attempts.read(findings, record, stamps)
+                manifest = findings.manifests[record.manifest]
+                found = _Attempts.read(findings, record, manifest.run_recipient, stamps)
+                group = record.owed / 2 / len(manifest.models)
             except MissingKey:  # it may lie in the outbox of a machine that was lost
                 doubts["a page of its lists is missing"].append(wave)
                 continue
-            except (BrokenPromise, KeyError) as error:
+            except (BrokenPromise, KeyError, ValueError) as error:
                 problems.append(f"wave {wave}: {error}")
                 continue
             counts.update(attempts=len(found.stored), again=found.again)
             problems += [f"wave {wave}: {text}" for text in found.problems()]
-            for text in found.doubts():
+            for text in found.doubts(group):
                 doubts[text].append(wave)
     for problem in problems:
         findings.add("begun/", problem)
-    unshown = [f"{text} (wave {', '.join(map(str, waves))})" for text, waves in doubts.items()]
+    unshown = [f"{text} (wave {', '.join(map(str, n))})" for text, n in doubts.items()]
     if not closed:
         unshown.append("no wave is closed yet")
     holds = f"{counts['attempts']} were begun in time-stamped lists"
-    again = f"{counts['again']} were begun more than once, or given up"
+    again = f"{counts['again']} failed or were begun more than once"
     words = [f"{CHOSEN['attempts']}: {', '.join(unshown)}"] if unshown else []
     return promise_of(promise, f"{holds}; {again}", words, problems)
 
@@ -137,46 +147,60 @@ class _Attempts:
     """The attempts of a closed wave, and what its lists say of them."""
 
     stored: dict[tuple[str, int], str]  # digests of 64 digits, by episode and number
+    results: frozenset[str]  # episodes that have one
     begun: Counter[tuple[str, int]]
     ended: dict[tuple[str, int], list[str]]  # digests
-    late: float  # seconds from a beginning to its stamp, the most; infinite without one
+    unnamed: int  # lists that the wave's closing does not name
+    waits: tuple[float, float]  # seconds from a step to its stamp, least and most; infinite if none
 
     @classmethod
-    def read(cls, findings: Findings, closed: WaveClosed, stamps: Sequence[Stamp]) -> _Attempts:
+    def read(
+        cls, findings: Findings, closed: WaveClosed, recipient: str, stamps: Sequence[Stamp]
+    ) -> _Attempts:
         """Read the lists of a wave, and compare them with what was recorded of them before it was
         closed. Raises BrokenPromise, MissingKey, StoreError."""
-        folder = begun_folder(findings.manifests[closed.manifest].run_recipient)
+        folder, last = begun_folder(recipient), {head.worker: head for head in closed.heads}
         marks = [
-            (first_stamp(stamps, at.sequence), {head.worker: head for head in record.heads})
+            (first_stamp(stamps, at.sequence), record.heads)
             for at, record in findings.records
             if at.kind in ("attempts-begun", "wave-closed") and record.wave == closed.wave
         ]
+        known = defaultdict[str, list[tuple[Stamp | None, ListHead]]](list)
+        for stamp, heads in marks:
+            for head in heads:
+                known[head.worker].append((stamp, head))
         begun, ended = Counter[tuple[str, int]](), defaultdict[Any, list[str]](list)
-        late = 0.0
-        for head in closed.heads:
-            known = [(stamp, heads[head.worker]) for stamp, heads in marks if head.worker in heads]
-            pages = [*read_list(findings.store, folder, head)]
-            for _, then in known:
+        waits = [0.0]
+        for worker, recorded in known.items():
+            pages = [*read_list(findings.store, folder, last.get(worker, recorded[-1][1]))]
+            for _, then in recorded:
                 if then.pages > len(pages) or pages[then.pages - 1][0] != then.digest:
-                    raise BrokenPromise(f"{folder}{head.worker}: not the list recorded before")
+                    raise BrokenPromise(f"{folder}{worker}: not the list recorded before")
+            if worker not in last:
+                raise BrokenPromise(f"{folder}{worker}: recorded before, and left out at the close")
+            own = set[tuple[str, int]]()
             for number, (_, steps) in enumerate(pages):
-                stamp = next(stamp for stamp, then in known if then.pages > number)
+                stamp = next(stamp for stamp, then in recorded if then.pages > number)
+                waits += [_seconds(step, stamp) for step in steps]
                 for step in steps:
                     place = step.episode, step.attempt
-                    if step.digest:
-                        ended[place].append(step.digest)
-                    else:
+                    if not step.digest:
+                        own.add(place)
                         begun[place] += 1
-                        late = max(late, _seconds(step, stamp))
-        objects = read_inventory(findings.store, closed.objects_root)
+                    elif place in own:  # an end before its beginning is none
+                        ended[place].append(step.digest)
+        unnamed = sum(head.worker not in last for head in find_heads(findings.store, folder))
+        objects = [*read_inventory(findings.store, closed.objects_root)]
         attempts = ((_ATTEMPT.fullmatch(key), digest) for key, digest in objects)
         stored = {(a[1], int(a[2])): digest[-64:] for a, digest in attempts if a}
-        return cls(stored, begun, ended, late)
+        results = frozenset(key[-68:-4] for key, _ in objects if key.startswith("results/"))
+        return cls(stored, results, begun, ended, unnamed, (min(waits), max(waits)))
 
     @property
     def again(self) -> int:
-        """The beginnings that ended in no stored attempt."""
-        return self.begun.total() - len(self.stored)
+        """The beginnings, or ends, beyond one of each episode."""
+        ends = sum(map(len, self.ended.values()))
+        return max(self.begun.total(), ends) - len({episode for episode, _ in self.stored})
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with the stored attempts."""
@@ -184,19 +208,27 @@ class _Attempts:
             yield f"{extra} stored attempts were never begun by a list"
         if other := sum(digest not in self.ended[place] for place, digest in self.stored.items()):
             yield f"{other} stored attempts are not those that ended by a list"
+        if bare := len(self.results - {episode for episode, _ in self.stored}):
+            yield f"{bare} results have no attempt"
 
-    def doubts(self) -> Iterator[str]:
-        """Yield why attempts could have been chosen all the same."""
-        if math.isinf(self.late):
+    def doubts(self, group: float) -> Iterator[str]:
+        """Yield why attempts could have been chosen all the same. ``group`` is the mean number of
+        episodes of a model in an arm."""
+        soonest, latest = self.waits
+        if math.isinf(latest):
             yield "its lists have no time-stamp"
-        elif self.late > _LATE_SECONDS:
-            yield f"an attempt was stamped {self.late / 60:.0f} minutes after it was begun"
-        if self.again > _MOST_REPEATED * len(self.stored):
-            yield f"{self.again} were begun and not kept, of {self.begun.total()}"
+        elif latest > _LATE_SECONDS:
+            yield f"a step of an attempt was stamped {latest / 60:.0f} minutes later"
+        if soonest < -_AHEAD_SECONDS:
+            yield "a step of an attempt is dated after its time-stamp"
+        if self.unnamed:
+            yield f"{self.unnamed} lists that its closing does not name"
+        if self.again > _MOST_REPEATED * group:
+            yield f"{self.again} failed or were begun more than once, of {self.begun.total()}"
 
 
 def _seconds(step: Step, stamp: Stamp | None) -> float:
-    """The seconds from a beginning to its stamp."""
+    """The seconds from a step to its stamp."""
     if stamp is None:
         return math.inf
     return (_time(stamp.time) - _time(step.time)).total_seconds()

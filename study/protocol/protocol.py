@@ -91,8 +91,7 @@ class Protocol:
     recipients: tuple[str, ...]
     operator: OperatorSection | None
     entropy: str
-    beacon: bool  # drand's; False: a secret of the study's own
-    stamps: tuple[str, ...]  # URLs of time-stamping authorities
+    stamps: tuple[str, ...]  # URLs of time-stamping authorities; if any, drand allots the seeds
     templates: tuple[TemplateSource, ...]
     template_paths: tuple[str, ...]  # of templates and their values files; names of the library
     pools: tuple[PoolSource, ...]  # of given items
@@ -333,7 +332,6 @@ def _protocol_of(
         "catalog": INSTALLED.with_templates(tasks.families),
         "seeds_per_arm": seeds,
         "reserve": reserve,
-        "beacon": parsed.beacon == "drand",
         "tranches": tranches,
         "single_turn": single_turn,
         "models": tuple(pin_model(name, section) for name, section in parsed.models.items()),

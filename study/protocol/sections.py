@@ -139,8 +139,7 @@ class ProtocolFile(Section):
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
     operator: OperatorSection | None = None
     entropy: str = Field(default="system", pattern=ENTROPY)
-    beacon: Literal["drand", "none"] = "none"  # whose value allots the seeds to the arms
-    stamps: tuple[Annotated[str, Field(pattern=URL)], ...] = ()  # time-stamping authorities
+    stamps: tuple[Annotated[str, Field(pattern=URL)], ...] = ()  # and then a beacon allots
 
     @property
     def judged(self) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Owned:
         file = place / "study.yaml"
         text = file.read_text().replace("http://127.0.0.1:8000/v1", served.url)
         text = re.sub(r"^  ([\w-]+): (.*)name-at-the-server", r"  \1: \2\1", text, flags=re.M)
-        text = re.sub(r"^(beacon|stamps):.*\n", "", text, flags=re.M)  # they need the network
+        text = re.sub(r"^stamps:.*\n", "", text, flags=re.M)  # they need the network
         file.write_text(text + "\nsandbox: {kind: local}\n")
         study = pipeline.open_study(place)
         draw_tiny(study)

@@ -31,7 +31,7 @@ marked = [line for line in text.splitlines() if "# edit this" in line]
 assert [line.split(":")[0].strip() for line in marked] == ["my-model"], marked
 text = text.replace("model: name-at-the-server", "model: the-model")
 text = text.replace("http://127.0.0.1:8000/v1", os.environ["SERVER_URL"])
-text = re.sub(r"(?m)^(beacon|stamps):.*\\n", "", text)  # they need the network
+text = re.sub(r"(?m)^stamps:.*\\n", "", text)  # they need the network
 if seeds := os.environ["SMALL"]:
     text = re.sub(r"seeds_per_arm: [0-9]+", f"seeds_per_arm: {seeds}", text)
     text = text.replace("{preset: standard-v1, ", "{preset: standard-v1, target_gap: 0.6, ")

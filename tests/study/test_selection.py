@@ -69,7 +69,7 @@ def study(
     """A registered study with beacon and stamps."""
     use_chain(monkeypatch)
     monkeypatch.setattr(draw, "_AHEAD", timedelta(seconds=6))
-    text = f"{TINY}beacon: drand\nstamps: [{authority.url}]\n"
+    text = f"{TINY}stamps: [{authority.url}]\n"
     init_study(tmp_path / "study", text)
     made = pipeline.open_study(tmp_path / "study")
     pipeline.draw(made, underpowered=SMALLNESS, request=DrawRequest(relays=(relay,)))

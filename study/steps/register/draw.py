@@ -180,7 +180,7 @@ def _beacon_of(request: DrawRequest, protocol: Protocol, now: str) -> Beacon | N
         beacon = round_of(request.beacon)
         check_ahead(beacon, now)
         return beacon
-    if not protocol.beacon:
+    if not protocol.stamps:
         return None
     try:
         before = round_at(datetime.fromisoformat(now) - _AHEAD)
@@ -202,7 +202,7 @@ def _allot(
     value = sealed.secret
     if announced.beacon is not None:
         due = round_time(announced.beacon)
-        while study.protocol.beacon and not request.beacon:
+        while study.protocol.stamps and not request.beacon:
             left = (due - datetime.fromisoformat(now())).total_seconds()
             if not 0 < left <= 2 * _AHEAD.total_seconds():
                 break

@@ -197,6 +197,15 @@ class VerifyRequest:
     processes: int = 1  # that grades are made again by
 
 
+_CODE, _REPORTS_RECORDED = "the code is what the records name", "the reports are those recorded"
+# What no check shows of a promise.
+_WORDS = {
+    _CODE: ("that this code ran, and asked all models alike, is the owner's word",),
+    _REPORTS_RECORDED: ("that their numbers follow from the results: `dosimeter report` with the"
+                        " key makes them again",),
+}  # fmt: skip
+
+
 def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     """Recompute every promise of the study.
 
@@ -241,8 +250,8 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
         "what was published is what was recorded": [
             *check_release(study, entries, request.release)
         ],
-        "the reports are those recorded": [*check_reports(study, entries)],
-        "the code is what the records name": [*check_code(entries)],
+        _REPORTS_RECORDED: [*check_reports(study, entries)],
+        _CODE: [*check_code(entries)],
         "each grade follows from its attempt": grades,
     }
     promises = [*found.promises, *_record_promises(found, plan)]
@@ -250,7 +259,7 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
         promise_of(
             promise,
             "as far as there are any",
-            [words for place, words in findings if not place],
+            [*(words for place, words in findings if not place), *_WORDS.get(promise, ())],
             [f"{place}: {words}" for place, words in findings if place],
         )
         for promise, findings in groups.items()
@@ -263,7 +272,8 @@ def _record_promises(found: Verification, plan: Sequence[Finding]) -> Iterator[P
     """Yield the promises that rest on the store alone."""
     problems = [f"{place}: {words}" for place, words in (*plan, *found.problems)]
     ledger = [text for text in problems if text.startswith((LEDGER, CHECKPOINTS, "ledger record"))]
-    rewritten = [words for words in found.unchecked if "rewritten" in words]
+    ends = ("rewritten by the study's own key", "dropped from the ledger's end")
+    rewritten = [words for words in found.unchecked if any(end in words for end in ends)]
     yield promise_of("the records are as they were made", "stamped", rewritten, ledger)
     others = [text for text in problems if text not in ledger]
     unopened = [words for words in found.unchecked if words.startswith("what is sealed")]

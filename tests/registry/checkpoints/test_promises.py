@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from registry.errors import BrokenPromise
 from registry.ledger.begun import BegunList, begun_folder, find_heads, read_list
 from registry.ledger.chain import Entry
 from registry.ledger.inventory import write_inventory
-from registry.ledger.records import AttemptsBegun, ListHead, RunManifest, WaveClosed
+from registry.ledger.records import AttemptsBegun, ListHead, WaveClosed
 from registry.stores.base import MemoryStore, Store
 from registry.verify.findings import Findings, Standing
 from registry.verify.promises import selection_promises
@@ -53,7 +54,9 @@ class Wave:
 
     def close(self, **changes: Any) -> WaveClosed:
         """Close the wave with the lists as they are."""
-        inventory = write_inventory(self.store, self.store.list("attempts/"))
+        inventory = write_inventory(
+            self.store, (*self.store.list("attempts/"), *self.store.list("results/"))
+        )
         closed = WaveClosed(
             *(0, "run", len(NAMES), len(NAMES), 0),
             results_root=inventory.results_root,
@@ -67,7 +70,7 @@ class Wave:
     def judge(self, *stamps: tuple[int, str]) -> tuple[Standing, str]:
         """What is said of the attempts, with time-stamps of records at times of the day."""
         findings = of(self.records, self.store)
-        manifest: Any = type("Manifest", (), {"run_recipient": RUN})()
+        manifest: Any = SimpleNamespace(run_recipient=RUN, models=(1,))
         findings.__dict__["manifests"] = {"run": manifest}
         promise = selection_promises(findings, made(*stamps))[2]
         assert bool(findings.problems) == (promise.standing is Standing.BROKEN)
@@ -116,15 +119,16 @@ def test_attempts_that_were_begun_in_stamped_lists_hold() -> None:
     wave.record()
     wave.keep(*NAMES[30:], worker="000002-1")
     wave.close()
-    held = wave.judge((0, "12:05"), (1, "12:15"))
-    assert held == (Standing.HOLDS, "40 were begun in time-stamped lists; 0 were begun more than "
-                    "once, or given up")  # fmt: skip
+    words = "40 were begun in time-stamped lists; 0 failed or were begun more than once"
+    assert wave.judge((0, "12:05"), (1, "12:15")) == (Standing.HOLDS, words)
     assert wave.judge((1, "12:15"))[0] is Standing.HOLDS
     standing, why = wave.judge()
     assert (standing, "have no time-stamp" in why) == (Standing.UNSHOWN, True)
     standing, why = wave.judge((1, "13:00"))
     assert standing is Standing.UNSHOWN
-    assert "stamped 60 minutes after it was begun" in why
+    assert "a step of an attempt was stamped 60 minutes later" in why
+    standing, why = wave.judge((1, "11:00"))
+    assert (standing, "dated after its time-stamp" in why) == (Standing.UNSHOWN, True)
 
 
 @pytest.mark.parametrize("name", CASES["attacks"])
@@ -139,6 +143,26 @@ def test_attempts_that_were_chosen_are_named(name: str, store: Store) -> None:
     elif name == "the lists of two more copies":
         for copy in (2, 3):
             wave.keep(*NAMES, worker=f"000001-{copy}", text=b"copy")
+    elif name == "all run again, and the first list left out":
+        wave.record()
+        wave.keep(*NAMES, worker="000002-1", text=b"again")
+        for episode in NAMES:
+            wave.store.replace(key(episode), b"again" + episode.encode())
+    elif name == "results without attempts":
+        wave.store.put(f"results/ff/{'f' * 64}.age", b"a result")
+    elif name == "an end before its beginning":
+        for page in reversed([*wave.store.list(pages)]):
+            wave.store.delete([page])
+        swapped = BegunList(wave.store, FOLDER, "000001-1", lambda: BEGUN)
+        for episode in NAMES:
+            swapped.end(episode, 1, episode.encode())
+            swapped.begin(episode, 1)
+    elif name == "first attempts that were made to fail":
+        failing = BegunList(wave.store, FOLDER, "000001-9", lambda: BEGUN)
+        for episode in NAMES[:9]:
+            failing.begin(episode, 2)
+            failing.end(episode, 2, b"kept")
+            wave.store.put(key(episode, 2), b"kept")
     elif name == "a list rejoined":
         wave.record()
         for page in tuple(wave.store.list(pages)):
@@ -147,7 +171,13 @@ def test_attempts_that_were_chosen_are_named(name: str, store: Store) -> None:
         for episode in NAMES:
             forged.begin(episode, 1)
             forged.end(episode, 1, b"chosen")
-    closed = wave.close(**({"heads": ()} if name == "no lists" else {}))
+    heads = find_heads(wave.store, FOLDER)
+    changes: dict[str, Any] = {
+        "no lists": {"heads": ()},
+        "all run again, and the first list left out": {"heads": heads[1:]},
+        "a head of no list": {"heads": (ListHead("../x", -1, ""),)},
+    }
+    closed = wave.close(**changes.get(name, {}))
     if name == "a page cut out":
         wave.store.delete([f"{pages}000004.txt"])
     elif name == "a page altered":
@@ -179,7 +209,7 @@ def test_arms_that_could_have_been_chosen_are_named(case: dict[str, Any]) -> Non
 def test_a_plan_that_may_be_younger_than_the_data_is_named(case: dict[str, Any]) -> None:
     kinds = ("announcement", "preregistration", "study-files", "run-manifest")
     entries = [Entry(n, digest_bytes(b""), kind, {}, BEGUN, "") for n, kind in enumerate(kinds)]
-    manifest: Any = RunManifest
+    manifest: Any = SimpleNamespace(wave=0, plan=SimpleNamespace(scorer=None))
     pairs = [(entry, manifest) for entry in entries[: 4 if case["begun"] else 3]]
     findings = Findings(MemoryStore(), None, entries, [*pairs[1:]])
     stamps = tuple(Stamp(n, f"2026-11-28T{time}:00Z", 1, "") for n, time in case["stamps"])

@@ -41,7 +41,7 @@ def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path
     study = pipeline.open_study(tmp_path / "study")
     private = [value for e in study.entries() for value in (e.seed, e.nonce, e.instance)]
     private += study.identities()
-    assert "INFO study.workspace.snapshot: ledger: " in logs
+    assert "INFO study.workspace.address: study tiny in " in logs
     assert not [value for value in private if value in logs]
 
 
@@ -62,8 +62,8 @@ def test_what_init_writes_is_as_short_as_the_readme_says(tmp_path: Path) -> None
     init_study(tmp_path / "my-study")
     written = (tmp_path / "my-study" / "study.yaml").read_text(encoding="utf-8")
     bare = [line for line in written.splitlines() if line.strip() and line.lstrip()[0] != "#"]
-    assert len(bare) == 12
-    assert "a `study.yaml` of twelve lines" in README.read_text(encoding="utf-8")
+    assert len(bare) == 13
+    assert "a `study.yaml` of thirteen lines" in README.read_text(encoding="utf-8")
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -19,7 +19,8 @@ from study.steps.sweep.accounts import print_accounts
 from tests.cases import cases
 from tests.study.cli.program import commands, on_terminal, run_process
 
-ROWS, CELLS, DRY = (cases(__file__, name) for name in ("rows", "cells", "dry"))
+ROWS, CELLS = cases(__file__, "rows"), cases(__file__, "cells")
+DRY = cases(__file__, "dry")
 PIPE = {"COLUMNS": "60", "TERM": "xterm"}  # of a dumb terminal, rich assumes 80 columns
 
 
