@@ -43,7 +43,7 @@ _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
     }
 )
 # Not listed: of a pool of a study's own, which its strata name.
-_ITEMS = "items"
+_POOLED = {"items": "FAMILY", "harbor": "AGENT_TASKS"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,8 +87,9 @@ class Catalog:
         """
         if version is None and "@" in name:
             name, version = name.split("@", 1)
-        if name == _ITEMS and version in (None, "1"):
-            return _load("generators.items")
+        if name in _POOLED and version in (None, "1"):
+            pooled: Family = getattr(import_module("generators.items"), _POOLED[name])
+            return pooled
         if self.plugins and name.startswith(GYM) and name not in _names(self.loaders):
             family: Family = import_module("generators.gym.family").gym_family(name, version)
             return family
@@ -119,6 +120,6 @@ def _names(entries: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.split("@")[0] for entry in entries))
 
 
-BUILT_IN_NAMES = (*_names(_BUILT_IN), _ITEMS)
+BUILT_IN_NAMES = (*_names(_BUILT_IN), *_POOLED)
 GYM = ("rg:", "rg_")  # begin the names of reasoning-gym's data sets, which no list shows
 INSTALLED = Catalog(_BUILT_IN, plugins=True)  # everything but the template files of a study

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -105,6 +105,31 @@ class TaskSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Environment:
+    """An image of a task's own, which is built of the brief's files: they are its build context,
+    and not placed in the work folder. In ``dockerfile`` base images have digests for names.
+    ``folder`` and ``user`` are the image's where they are empty."""
+
+    dockerfile: str = ""
+    build_seconds: float = 600.0
+    build_network: bool = False
+    folder: str = ""
+    user: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """The program of a task that scores what an agent left: the files of the task that no agent
+    sees, of which those in ``tests/`` go to it, and the seconds that it may take."""
+
+    files: tuple[Asset, ...]
+    seconds: float
+    user: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Brief:
     """All that an agent may see."""
 
@@ -116,6 +141,7 @@ class Brief:
     limits: Limits = Limits()
     collect: tuple[str, ...] = ()  # paths that graders read when the agent is done
     exists: tuple[str, ...] = ()  # paths of which they ask only whether something is there
+    environment: Environment | None = None  # built of the assets
 
     @property
     def digest(self) -> str:
@@ -128,6 +154,8 @@ class Brief:
         for name, paths in (("collect", self.collect), ("exists", self.exists)):
             if paths:
                 content[name] = list(paths)
+        if self.environment is not None:
+            content["environment"] = asdict(self.environment)
         return _digest(content)
 
 
@@ -138,18 +166,23 @@ class GroundTruth:
     tables: tuple[tuple[str, TruthTable], ...]
     tolerances: tuple[tuple[str, float], ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
+    verifier: Verifier | None = None
 
     def table(self, name: str) -> TruthTable:
         """The table of a name. Raises KeyError."""
         return dict(self.tables)[name]
 
     def as_json(self) -> dict[str, Any]:
-        """The value as plain JSON."""
-        return {
+        """The value as plain JSON, with the digests of a verifier's files."""
+        value = {
             "tables": {name: table.as_json() for name, table in self.tables},
             "tolerances": dict(self.tolerances),
             "digests": dict(self.digests),
         }
+        if (verifier := self.verifier) is not None:
+            files = {file.path: file.digest for file in verifier.files}
+            value["verifier"] = asdict(replace(verifier, files=())) | {"files": files}
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +196,12 @@ class TaskInstance:
     rubric: Rubric = field(repr=False)
     title: str
     marker: str  # one of generators.title.MARKERS
+
+    @property
+    def files(self) -> tuple[Asset, ...]:
+        """All files of the instance: those that agents get, and those of a verifier."""
+        verifier = self.truth.verifier
+        return self.brief.assets + (() if verifier is None else verifier.files)
 
 
 def make_instance(

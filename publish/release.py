@@ -7,6 +7,7 @@ and the checksums. Read, it is complete, and every file is as its checksums have
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import hashlib
 import json
@@ -21,6 +22,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from generators.items import HARBOR
+from generators.items.item import read_items
+from generators.seed import Seed
 from generators.task import DIFFICULTIES, Asset
 from generators.templates.family import TemplateFamily
 from publish.dataset_card import ReleaseText, render_card, split_of
@@ -259,11 +263,23 @@ def _write_files(
                 values = folder / "templates" / family.file.values_name
                 values.parent.mkdir(parents=True, exist_ok=True)
                 _write(values, family.file.values_text.encode())
+    for _, entry in drawn:
+        if entry.family == HARBOR:
+            _write_task(folder / "tasks" / entry.difficulty, entry)
     card = render_card([entry for _, entry in drawn], sealed, find_family, text, examples)
     _write(folder / CARD, card.encode())
     _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))
     for place, _, _ in os.walk(folder):
         _sync(Path(place))
+
+
+def _write_task(folder: Path, entry: DrawnInstance) -> None:
+    """Write the folder of an agent task as it was given."""
+    (item,) = read_items(Seed.from_hex(entry.seed).item)
+    for path, data in item.files:
+        place = folder / str(item.answer["task"]) / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _write(place, base64.b64decode(data))
 
 
 def _is_shown(family: TemplateFamily, drawn: Sequence[_Drawn]) -> bool:

@@ -1,6 +1,7 @@
-"""Given items as a family: the questions of a benchmark that somebody owns. The item lies behind
-the seed, so that nothing else is needed to make the instance. A group of items is one instance,
-whose questions are asked and answered together."""
+"""Given items as families: the questions of a benchmark that somebody owns, and agent tasks. The
+item lies behind the seed, so that nothing else is needed to make the instance. A group of questions
+is one instance, whose questions are asked and answered together. Of an agent task of Harbor's form
+the item is its folder, with what its ``task.toml`` says (study/protocol/agent_tasks.py)."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import rfc8785
 
 from generators.errors import GeneratorError
 from generators.family import NUMBER, TEXT, list_of, record_of
+from generators.grading.programs import Prints
 from generators.grading.rubric import Metarubric, Row, fill_rubric
 from generators.items.check import MatchesKey
 from generators.items.item import LETTERS, Item, read_items
@@ -25,15 +27,21 @@ from generators.stream import Stream
 from generators.task import (
     Asset,
     Brief,
+    Environment,
     GroundTruth,
     Limits,
     TaskInstance,
     TaskSpec,
     TruthTable,
+    Verifier,
     make_instance,
 )
 
-NAME, VERSION = "items", "1"
+NAME, HARBOR, VERSION = "items", "harbor", "1"
+CONTEXT, DOCKERFILE = "environment/", "environment/Dockerfile"
+TESTS, SOLUTIONS = "tests/", "solution/"
+REWARD = "the reward of the verifier"  # what a run of the verifier is given as
+_TURNS, _PROCESSES = 100, 256  # of an agent: the format has no such limits
 STRATUM = re.compile("[a-z0-9][a-z0-9_]{0,62}")
 _COLUMNS = ("name", "score", "key", "choices", "statement")
 _FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -108,6 +116,35 @@ class Items:
         return _SOLVER
 
 
+class AgentTasks(Items):
+    """The family of agent tasks with an image and a verifier of their own."""
+
+    name = HARBOR
+    summary = "agent tasks of Harbor's form"
+
+    def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
+        """The instance of the task behind a seed; one without files if there is none. Raises
+        GeneratorError."""
+        self.parameters(difficulty)
+        item = read_items(seed.item)[0] if seed.item else _EXAMPLE_TASK
+        stated: dict[str, dict[str, Any]] = item.answer
+        files = [_asset(path, data) for path, data in item.files]
+        hidden = tuple(file for file in files if not file.path.startswith(CONTEXT))
+        truth = GroundTruth(
+            (("items", TruthTable.of_row(name="reward", score=item.score, key="1")),),
+            verifier=Verifier(hidden, **stated["verifier"]),
+        )
+        brief = Brief(
+            item.prompt,
+            tuple(file for file in files if file.path.startswith(CONTEXT)),
+            "",
+            Limits(turns=_TURNS, processes=_PROCESSES, **stated["limits"]),
+            environment=Environment(**stated["environment"]),
+        )
+        rubric = fill_rubric((_REWARDED,), dict(truth.tables))
+        return make_instance(TaskSpec(HARBOR, VERSION, difficulty, ()), seed, brief, truth, rubric)
+
+
 def _example(draws: Stream) -> Item:
     """A sum, which sheets to measure a judge on can get wrong in many ways."""
     one, other = draws.integer(100, 999), draws.integer(100, 999)
@@ -154,4 +191,10 @@ def _asset(path: str, data: str) -> Asset:
     return Asset(path, kind, base64.b64decode(data))
 
 
-FAMILY = Items()
+_REWARDED = Metarubric("verifier", "SR", 1.0, "The verifier accepts it.", Prints(REWARD, "1"), NAME)
+_EXAMPLE_TASK = Item(
+    prompt="Write the sum of 2 and 3 to the file sum.txt.",
+    score="verifier",
+    answer={"limits": {}, "environment": {}, "verifier": {"seconds": 60.0}},
+)
+FAMILY, AGENT_TASKS = Items(), AgentTasks()

@@ -21,11 +21,12 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class Item:
     """A question: its prompt without the choices, and how an answer to it is scored. ``answer`` is
     a JSON value: of ``choice`` the text of the right one, of ``set`` a list, of ``regex`` a pattern
-    (RE2). ``rubric`` says what a right answer holds, of ``judge``. ``files`` are its input files,
-    path and base64. ``shuffle``: the choices are shown in an order that its seed draws."""
+    (RE2), of ``verifier`` what an agent task has beside its files (generators/harbor/). ``rubric``
+    says what a right answer holds, of ``judge``. ``files`` are its input files, path and base64.
+    ``shuffle``: the choices are shown in an order that its seed draws."""
 
     prompt: str
-    score: Score
+    score: Score | Literal["verifier"]
     answer: Any
     choices: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()

@@ -29,9 +29,9 @@ class Columns:
     or one name. ``choices`` are several columns, or one with a list; ``name`` that of the pool."""
 
     name: str
-    prompt: str
-    answer: str
-    score: Score
+    prompt: str = ""
+    answer: str = ""
+    score: Score = "exact"
     choices: tuple[str, ...] = ()
     group: str = ""
     stratum: str = ""
@@ -129,9 +129,9 @@ def stated_keys(groups: Iterable[Group]) -> Iterator[Group]:
 
 def guess_rate(groups: Sequence[Group]) -> float:
     """The share of items that the commonest answer of their score gets right; of choices in a
-    drawn order one in as many as there are; none of those that a judge scores."""
+    drawn order one in as many as there are; none of those that a judge or a verifier scores."""
     items = [item for group in groups for item in group.items]
-    if items[0].score == "judge":
+    if items[0].score in ("judge", "verifier"):
         return 0.0
     if items[0].score == "choice" and items[0].shuffle:
         return sum(1 / len(item.choices) for item in items) / len(items)

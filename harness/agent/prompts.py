@@ -19,7 +19,14 @@ SYSTEM = f"{_TEXTS['rules']}\n{BLOCK_RULES}"
 SYSTEM_AS_ASKED = f"{_TEXTS['rules']}\n{_TEXTS['as_asked'].replace('{as_asked}', AS_ASKED)}"
 # All of them, to be pinned.
 TEXTS = (
-    *(SYSTEM, SYSTEM_AS_ASKED, _TEXTS["tokens"], _TEXTS["closed"], *_TEXTS["budgets"].values()),
+    *(
+        SYSTEM,
+        SYSTEM_AS_ASKED,
+        _TEXTS["image"],
+        _TEXTS["tokens"],
+        _TEXTS["closed"],
+        *_TEXTS["budgets"].values(),
+    ),
     *(*_TEXTS["endings"].values(), *_TEXTS["faults"].values(), _TEXTS["reminder"]),
 )
 
@@ -32,7 +39,7 @@ def opening_messages(
     limits = brief.limits
     rules = SYSTEM if brief.answer_schema else SYSTEM_AS_ASKED
     system = rules.format(
-        libraries=_spell_libraries(libraries),
+        libraries=_spell_libraries(libraries) if brief.environment is None else _TEXTS["image"],
         tokens="" if ceiling.tokens is None else _TEXTS["tokens"].format(ceiling.tokens),
         turns=limits.turns,
         minutes=limits.working_seconds / 60,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.programs import hidden_inputs, program_of
@@ -17,10 +18,13 @@ from generators.grading.rubric import (
     score_parts,
     score_verdicts,
 )
+from generators.items import REWARD
 from generators.task import Brief, TaskInstance
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.errors import HarnessError
 from registry.result_row import GRADER
+
+_SCORES = ("score", "score_key", "key_fraction", "gate_free")
 
 
 def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
@@ -47,6 +51,10 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
     if answer is None:
         return make_grade(episode, GRADER, rubric, GradeStatus.NO_ANSWER, facts)
     grade = make_grade(episode, GRADER, rubric, GradeStatus.GRADED, facts, answer)
+    if instance.truth.verifier is not None:
+        reward = float(answer.printed[REWARD])  # which may lie between 0 and 1
+        scores: dict[str, Any] = dict.fromkeys(_SCORES, reward)
+        return replace(grade, dimension_scores=(("SR", reward),), **scores)
     schema = instance.brief.answer_schema
     violations = answer.violations(schema) if schema else ()
     return replace(grade, repairs=answer.repairs, violations=violations)
@@ -55,12 +63,12 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
 def read_answer(brief: Brief, episode: Episode) -> Answer | None:
     """The answer of an episode with the files that count; None if it left no valid block."""
     files = dict(episode.answer_files)
+    printed = {run.given: run.output for run in episode.program_runs if run.exit_code == 0}
     if not brief.answer_schema:
-        return Answer({}, files, episode.answer)
+        return Answer({}, files, episode.answer).with_printed(printed)
     answer = parse_answer(episode.answer, episode.answer_file, brief.answer_schema)
     if answer is None:
         return None
-    printed = {run.given: run.output for run in episode.program_runs if run.exit_code == 0}
     return answer.with_files(files).with_printed(printed)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from generators.grading.answer import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
-from generators.task import Brief
+from generators.task import Brief, Verifier
 from harness.agent.agent import Agent, ModelOrAgent
 from harness.agent.limits import Ceiling
 from harness.agent.loop import ANSWER_FILE, AgentRun, AgentTask, run_agent
@@ -16,9 +16,10 @@ from harness.agent.prompts import UNLIMITED, opening_messages
 from harness.agent.single_turn import ContextWindow, run_single_turn, turn_request
 from harness.episode import SECONDS_DIGITS, Cell, Episode, Mode, ProgramRun, StopReason
 from harness.episodes.hidden_tests import run_hidden_tests
+from harness.episodes.verification import run_verifier
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.model import Model
-from harness.sandboxes.sandbox import Sandbox, SandboxProvider, SandboxRefused
+from harness.sandboxes.sandbox import Sandbox, SandboxProvider, SandboxRefused, open_for
 from harness.spending.purchases import CountingJournal, Journal
 from registry.errors import RegistryError
 
@@ -28,7 +29,7 @@ class AttemptRequest:
     """One attempt at a cell. The journal has the replies of the first ``inherited`` turns, which an
     attempt before this one bought; their tool calls are carried out again. ``ceiling`` limits
     tokens and cost; ``window`` is the model's context, which a single turn needs. The program that
-    the answer gives is run on each of ``hidden_inputs``."""
+    the answer gives is run on each of ``hidden_inputs``; or the ``verifier`` on what is left."""
 
     cell: Cell
     attempt: int
@@ -39,6 +40,7 @@ class AttemptRequest:
     ceiling: Ceiling = UNLIMITED
     window: ContextWindow | None = None
     hidden_inputs: tuple[str, ...] = ()
+    verifier: Verifier | None = None
 
 
 def run_attempt(
@@ -134,7 +136,7 @@ def _work(
         opened = (
             model.open_sandbox(brief, provider)
             if isinstance(model, Agent)
-            else provider.open(brief.assets, brief.limits)
+            else open_for(brief, provider)
         )
         with opened as sandbox:
             container = sandbox.id
@@ -146,6 +148,9 @@ def _work(
             else:
                 agent_run = run_agent(task, model, sandboxes.libraries)
             left = _collect(brief, agent_run, sandbox)
+            if request.verifier is not None and agent_run.stop is not StopReason.FAILED:
+                scored = run_verifier(request.verifier, sandbox, provider, brief.limits)
+                left = replace(left, runs=(scored,))
         return agent_run, _test(request, agent_run, left, sandboxes), container
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
@@ -171,7 +176,7 @@ def _test(
 ) -> _Left:
     """What the agent left, with the runs of its program. Raises AttemptFailed."""
     brief = request.brief
-    if agent_run.stop is StopReason.FAILED or not request.hidden_inputs:
+    if agent_run.stop is StopReason.FAILED or not request.hidden_inputs or request.verifier:
         return left
     answer = parse_answer(agent_run.answer, left.answer, brief.answer_schema)
     if answer is not None:

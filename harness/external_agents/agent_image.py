@@ -52,7 +52,7 @@ def ensure_agent_image(name: str, progress: Callable[[str], None] = lambda line:
         program.chmod(0o755)
         (context / "Dockerfile").write_text(_DOCKERFILE.format(base=base, name=name))
         progress("agent image: building")
-        build_image(client, tag, context, {})
+        build_image(client, tag, 3600, True, path=str(context))
     return tag
 
 

@@ -44,7 +44,7 @@ from harness.models.providers.transport import asked_wait
 from harness.models.providers.verdict import kind_of_status
 from harness.models.settings import AgentServerSettings
 from harness.sandboxes.local import LocalSandboxes, folder_of
-from harness.sandboxes.sandbox import Sandbox, SandboxProvider
+from harness.sandboxes.sandbox import Sandbox, SandboxProvider, open_for
 
 if TYPE_CHECKING:
     import httpx2
@@ -105,7 +105,7 @@ class AgentServer:
         self, brief: Brief, sandboxes: SandboxProvider
     ) -> AbstractContextManager[Sandbox]:
         """Open a sandbox with the files of a task. Raises AttemptFailed."""
-        return sandboxes.open(brief.assets, brief.limits)
+        return open_for(brief, sandboxes)
 
     def work(self, task: AgentTask) -> AgentRun:
         """Let it work on a task. A failure on its side ends the run as FAILED with the turns so

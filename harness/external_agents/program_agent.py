@@ -52,6 +52,8 @@ class ProgramAgent(ModelWrapper):
     ) -> AbstractContextManager[Sandbox]:
         """Open a sandbox with a folder for the model's socket. Raises AttemptFailed,
         HarnessError."""
+        if brief.environment is not None:
+            raise HarnessError(f"model {self.name!r}: its program is not in the image of a task")
         limits = replace(brief.limits, output_bytes=OUTPUT_BYTES)
         return sandboxes.open(brief.assets, limits, model_socket=True)
 

@@ -10,9 +10,11 @@ that connection closes the server exits and the engine removes the container, wh
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
+import platform
 import re
 import shutil
 import signal
@@ -23,7 +25,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -35,18 +37,20 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from docker.types import LogConfig, Mount
 from docker.utils import kwargs_from_env
 
-from generators.task import Asset, Limits
+from generators.task import Asset, Environment, Limits, Verifier
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandboxes import tool_server as server
 from harness.sandboxes.admission import SHARE, AdmissionControl, claim_core
 from harness.sandboxes.exit_cause import ContainerExitCause, Event
 from harness.sandboxes.pool import PoolClosed, WarmPool
 from harness.sandboxes.sandbox import SOCKET_FOLDER, Sandbox, ServerConnection, fill
+from harness.sandboxes.task_image import TASK_FOLDERS, WORKDIR, build_context
 from harness.sandboxes.user_folder import make_user_folder
 
 logger = logging.getLogger(__name__)
 
-WORK = "/work"
+WORK, TOOLS = "/work", "/.dosimeter"  # the second in an image of a task: what the server is run by
+_LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 LABEL = "dosimeter"
 LIFETIME = 24 * 3600.0  # seconds until a container counts as forgotten
 REAP_EVERY = 600.0  # seconds between two looks for forgotten ones, beside the one at the start
@@ -116,17 +120,21 @@ def why_unreachable(reference: str, seconds: int) -> str:
     return ""
 
 
-def build_image(client: APIClient, tag: str, context: Path, args: Mapping[str, str]) -> str:
-    """Build a folder with a Dockerfile; the tag appears at the end. Raises HarnessError."""
+def build_image(client: APIClient, tag: str, seconds: float, quote: bool, **context: Any) -> str:
+    """Build what a Dockerfile says; the tag appears at the end. Raises HarnessError, with the
+    engine's words, which may ``quote`` the Dockerfile, only if asked for."""
+    failure, deadline = "", time.monotonic() + seconds
     try:
-        steps = client.build(
-            path=str(context), tag=tag, buildargs=dict(args), rm=True, forcerm=True, decode=True
-        )
-        for step in steps:
-            if "error" in step:
-                raise HarnessError(f"the sandbox image was not built: {step['error'].strip()}")
+        for step in client.build(tag=tag, rm=True, forcerm=True, decode=True, **context):
+            failure = failure or str(step.get("error", ""))
+            if time.monotonic() > deadline:
+                failure = f"it took longer than {seconds:g} seconds"
+                break
     except _ENGINE_ERRORS as error:
-        raise HarnessError(f"the sandbox image was not built: {_in_short(error)}") from error
+        failure = _in_short(error)
+    if failure:
+        reason = " ".join(failure.split())[:300] if quote else "`register` shows why"
+        raise HarnessError(f"the image {tag} was not built: {reason}")
     return image_digest(tag, client)
 
 
@@ -141,12 +149,21 @@ def import_image(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The limits that a container is created with. Episodes of one profile share a pool."""
+    """The limits that a container is created with. Episodes of one profile share a pool. ``task``
+    is the environment of an image of a task, with the image's folder and user; ``image`` its name,
+    or the digest of an image of what an agent left in it, over which a verifier runs."""
 
     memory_bytes: int
     disk_bytes: int
     processes: int
     model_socket: bool = False
+    image: str = ""
+    task: Environment | None = None
+
+    @property
+    def is_copy(self) -> bool:
+        """True of what an agent left."""
+        return self.image.startswith("sha256:")
 
 
 def profile_of(limits: Limits, model_socket: bool = False) -> Profile:
@@ -157,7 +174,8 @@ def profile_of(limits: Limits, model_socket: bool = False) -> Profile:
 def bytes_of(profile: Profile, runtime: str) -> int:
     """The most memory that a container of this profile can take, its folders included."""
     overhead = _SMALL + _SHARED + _OWN + (_KERNEL_BYTES if runtime != "runc" else 0)
-    return profile.memory_bytes + profile.disk_bytes + overhead
+    folder = 0 if profile.image else profile.disk_bytes
+    return profile.memory_bytes + folder + overhead
 
 
 class DockerSandboxes:
@@ -209,6 +227,11 @@ class DockerSandboxes:
             self._create, self._destroy, warm, creating or (os.cpu_count() or 2), LIFETIME / 2
         )
         self._trial: Future[object] = self._removers.submit(reap, self._client)
+        self.quotes = False  # whether errors quote the Dockerfiles of tasks
+        self._building = threading.Lock()
+        self._built: list[str] = []  # tags
+        self._tools = Mount(TOOLS, f"{LABEL}-tools-{self.image[7:23]}", "volume", True)
+        self._server: list[str] = []  # command of the tool server in an image of a task
 
     def ready(self, limits: Limits) -> int:
         """Return the number of warm containers that wait for an ``open`` with these limits."""
@@ -222,10 +245,89 @@ class DockerSandboxes:
             container = self._pool.take(profile_of(limits, model_socket))
         except PoolClosed as error:
             raise AttemptFailed(Boundary.SANDBOX, "closed", "no more are opened") from error
+        return fill(self._watched(container, limits), assets)
+
+    def open_task(
+        self, files: Sequence[Asset], limits: Limits, environment: Environment
+    ) -> Sandbox:
+        """A fresh sandbox in the image of a task, built of its files where it is not there. Raises
+        AttemptFailed, HarnessError."""
+        image, task = self._build(files, environment)
+        profile = replace(profile_of(limits), image=image, task=task)
+        return self._watched(self._create(profile), limits)
+
+    def open_copy(self, sandbox: Sandbox, verifier: Verifier, limits: Limits) -> Sandbox:
+        """A fresh sandbox over the files that an agent left in one with an image of its task, with
+        empty folders for tests and rewards. All files can be read in it. Raises AttemptFailed."""
+        with self._lock:
+            profile = self._live[sandbox.id].profile if sandbox.id in self._live else None
+        if profile is None or (task := profile.task) is None:
+            raise AttemptFailed(Boundary.SANDBOX, "verifier", "what the agent left is gone")
+        variables = {WORKDIR: task.folder, **task.variables, **verifier.variables}
+        task = replace(task, folder="/", user=verifier.user or task.user, variables=variables)
+        try:
+            left = str(self._client.commit(sandbox.id)["Id"])
+        except _ENGINE_ERRORS as error:
+            raise AttemptFailed(Boundary.SANDBOX, "verifier", _in_short(error)) from error
+        try:
+            return self._watched(self._create(replace(profile, image=left, task=task)), limits)
+        except AttemptFailed:
+            self._remove_image(left)
+            raise
+
+    def _build(self, files: Sequence[Asset], environment: Environment) -> tuple[str, Environment]:
+        """Build the image of a task where it is not there. Return its tag, and the environment with
+        the image's folder and user. Raises HarnessError, as ``build_image`` does."""
+        tag, context = build_context(files, environment)
+        deadline = {f"{LABEL}.deadline": f"{time.time() + LIFETIME:.0f}"}
+        with self._building:
+            if find_image(self._client, tag) is None:
+                for digest in re.findall(r"\bsha256:[0-9a-f]{64}", environment.dockerfile):
+                    if find_image(self._client, digest) is None:
+                        raise HarnessError(f"the base image {digest} is not on this machine: load "
+                                           "the image that was there at `register`")  # fmt: skip
+                self._built.append(tag)
+                build_image(
+                    self._client,
+                    tag,
+                    environment.build_seconds,
+                    self.quotes,
+                    fileobj=io.BytesIO(context),
+                    custom_context=True,
+                    network_mode=None if environment.build_network else "none",
+                    labels=self._labels | deadline,
+                    timeout=int(environment.build_seconds) + 1,
+                )
+            found = _answered(lambda: self._client.inspect_image(tag))  # type: ignore[no-untyped-call]  # as stubbed
+            self._server = self._server or self._mount_server()
+        config = found["Config"]
+        if config.get("Volumes"):
+            raise HarnessError("the image of a task has a VOLUME, the files of which no copy has")
+        folder = environment.folder or config.get("WorkingDir") or "/"
+        user = environment.user or config.get("User") or "0"
+        return tag, replace(environment, folder=folder, user=user)
+
+    def _mount_server(self) -> list[str]:
+        """Fill a volume with the programs of the sandbox image, and return the command that runs
+        the tool server from there, loader included: an image of a task may have no Python, or
+        another C library. Raises HarnessError."""
+        host = self._client.create_host_config(mounts=[Mount("/usr", self._tools["Source"])])
+        create = partial(self._client.create_container, self.image, ["true"], host_config=host)
+        self._client.remove_container(_answered(create)["Id"])
+        image = _answered(lambda: self._client.inspect_image(self.image))  # type: ignore[no-untyped-call]  # as stubbed
+        python = "bin/python3"  # of Debian, or of an official image of Python
+        if any(each.startswith("PYTHON_VERSION=") for each in image["Config"]["Env"]):
+            python = f"local/{python}"
+        libraries = f"{TOOLS}/lib/{platform.machine()}-linux-gnu"
+        path = f"{libraries}:{TOOLS}/local/lib:{TOOLS}/lib"
+        loader = f"{libraries}/{_LOADERS[platform.machine()]}"
+        return [loader, "--library-path", path, f"{TOOLS}/{python}"]
+
+    def _watched(self, container: _Container, limits: Limits) -> Sandbox:
         guest, running = self.runtime != "runc", partial(self._runs, container.id)
         events = partial(self._events, container.id)
         cause = ContainerExitCause(events, guest, running, restarted=self._restarted)
-        return fill(self._sandbox(container, limits, cause), assets)
+        return self._sandbox(container, limits, cause)
 
     def close(self) -> None:
         """Stop the pool and remove every container of it."""
@@ -239,7 +341,13 @@ class DockerSandboxes:
             self._destroy(container)
         self._removers.shutdown(wait=True)
         _remove_all(self._client, f"{LABEL}.provider={self._labels[f'{LABEL}.provider']}")
+        for tag in self._built:
+            self._remove_image(tag)
         self._client.close()
+
+    def _remove_image(self, name: str) -> None:
+        with suppress(*_ENGINE_ERRORS):
+            self._client.remove_image(name, force=True)
 
     @property
     def libraries(self) -> tuple[tuple[str, str], ...]:
@@ -328,9 +436,11 @@ class DockerSandboxes:
                 name = self._create_unique(profile, folder)
             connection = ServerConnection(_attach(self._client, name), wrapped=True)
             self._client.start(name)
-            container = _Container(name, connection, folder)
+            container = _Container(name, connection, profile, folder)
             Sandbox(name, connection, Limits(), lambda lost: None).ping()
         except ImageNotFound as error:
+            if profile.image:  # by another process: the next attempt builds it
+                raise AttemptFailed(Boundary.SANDBOX, "not created", "no image") from error
             raise HarnessError(f"the sandbox image {self.image} was removed meanwhile") from error
         except (*_ENGINE_ERRORS, AttemptFailed) as error:
             _remove_folder(folder)
@@ -371,26 +481,32 @@ class DockerSandboxes:
         """
         memory = bytes_of(profile, self.runtime)
         processes = profile.processes + 1  # and the tool server
-        options = {"agent": uid, "server": uid + _UIDS}
+        options: dict[str, Any] = {"agent": uid, "server": uid + _UIDS}
         if self.runtime != "runc":
             options |= {"memory": profile.memory_bytes + _OWN, "tasks": processes}
             processes += _KERNEL_THREADS
         names = max(256, profile.disk_bytes // 4096)
         work = f"size={profile.disk_bytes},nr_inodes={names},mode=0700,uid={uid},gid={uid},exec"
         scratch = f"nr_inodes={_NAMES},mode=1777"
+        folders = {WORK: work, "/tmp": f"size={_SMALL},{scratch}"}  # noqa: S108
+        mounts = [] if folder is None else [Mount(SOCKET_FOLDER, str(folder), "bind", True)]
+        python, place = ["python3"], WORK
+        variables = {"USER": "agent", "LOGNAME": "agent"}  # its uid has no name
+        if (task := profile.task) is not None:
+            made = TASK_FOLDERS if profile.is_copy else ()
+            options |= {"agent": task.user, "file": profile.disk_bytes, "shared": made}
+            folders = dict.fromkeys(made, f"size={_SMALL},exec,{scratch}")
+            python, mounts, place = self._server, [self._tools], task.folder
+            variables = dict(task.variables)
         host = self._client.create_host_config(
             network_mode="none",
-            read_only=True,
+            read_only=task is None,
             cap_drop=["ALL"],
             cap_add=["KILL", "SETGID", "SETUID"],
             security_opt=["no-new-privileges", f"seccomp={self._seccomp}"],
             ipc_mode="none",  # the engine's own /dev/shm has no limit on names
-            tmpfs={
-                WORK: work,
-                "/tmp": f"size={_SMALL},{scratch}",  # noqa: S108
-                "/dev/shm": f"size={_SHARED},{scratch}",  # noqa: S108
-            },
-            mounts=[] if folder is None else [Mount(SOCKET_FOLDER, str(folder), "bind", True)],
+            tmpfs=folders | {"/dev/shm": f"size={_SHARED},{scratch}"},  # noqa: S108
+            mounts=mounts,
             nano_cpus=round(self._cores * 1e9),
             mem_limit=memory,
             memswap_limit=memory,
@@ -403,13 +519,13 @@ class DockerSandboxes:
         )
         deadline = f"{time.time() + LIFETIME:.0f}"
         return {
-            "image": self.image,
-            "entrypoint": ["python3", "-I", "-S", "-c", self._source],
-            "command": [WORK, json.dumps(options)],
+            "image": profile.image or self.image,
+            "entrypoint": [*python, "-I", "-S", "-c", self._source],
+            "command": [place, json.dumps(options)],
             "name": f"{LABEL}-{uid}",
             "user": "0:0",
-            "environment": {"USER": "agent", "LOGNAME": "agent"},  # its uid has no name
-            "working_dir": WORK,
+            "environment": variables,
+            "working_dir": place,
             "hostname": "sandbox",
             "stdin_open": True,
             "network_disabled": True,
@@ -425,9 +541,15 @@ class DockerSandboxes:
         _remove_folder(container.socket_folder)
         with self._lock:
             self._live.pop(container.id, None)
-        if lost:
-            with suppress(RuntimeError):  # closing: all go by force then
+        with suppress(RuntimeError):  # closing: all go by force then
+            if container.profile.is_copy:
+                self._removers.submit(self._remove_copy, container)
+            elif lost:
                 self._removers.submit(_remove, self._client, container.id)
+
+    def _remove_copy(self, container: _Container) -> None:
+        _remove(self._client, container.id)
+        self._remove_image(container.profile.image)
 
     def _taken(self) -> int:
         """The most that all sandboxes of this machine can take by now. Raises DockerException."""
@@ -484,6 +606,7 @@ def _checked(text: str) -> str:
 class _Container:
     id: str
     connection: ServerConnection
+    profile: Profile
     socket_folder: Path | None = None
 
 
@@ -513,8 +636,9 @@ def _remove_folder(folder: Path | None) -> None:
 
 
 def reap(client: APIClient | None = None) -> int:
-    """Remove containers that nobody will: their owner on this machine has gone, or their
-    deadline has passed. Returns how many. Raises nothing: the next time will do."""
+    """Remove containers, and images of tasks, that nobody will: their owner on this machine has
+    gone, or their deadline has passed. Returns how many containers. Raises nothing: the next time
+    will do."""
     removed = 0
     with suppress(*_ENGINE_ERRORS):
         client = client or connect()
@@ -522,6 +646,9 @@ def reap(client: APIClient | None = None) -> int:
             if _is_forgotten(container["Labels"]):
                 _remove(client, container["Id"])
                 removed += 1
+        for image in client.images(filters={"label": f"{LABEL}=1"}):
+            if _is_forgotten(image["Labels"]):
+                client.remove_image(image["Id"], force=True)
     if removed:
         logger.info("removed %d forgotten containers", removed)
     return removed

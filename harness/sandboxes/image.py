@@ -101,7 +101,8 @@ def _build(client: Client, tag: str, work: Path, progress: Callable[[str], None]
 
     if not (unreachable := why_unreachable(base_image(), PROBE_SECONDS)):
         progress(f"sandbox image: building on {base_image()}")
-        return build_image(client, tag, _context(work), {"BASE": base_image()})
+        args = {"BASE": base_image()}
+        return build_image(client, tag, 3600, True, path=str(_context(work)), buildargs=args)
     progress(f"sandbox image: its base is not to be had ({unreachable}); using Debian packages")
     if missing := missing_for_debian():
         raise HarnessError(

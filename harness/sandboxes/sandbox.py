@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from generators.task import Asset, Limits
+from generators.task import Asset, Brief, Environment, Limits, Verifier
 from harness.errors import AttemptFailed, Boundary, HarnessError
 
 if TYPE_CHECKING:
@@ -314,6 +314,26 @@ def _read_limits(header: dict[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
+@runtime_checkable
+class TaskSandboxes(Protocol):
+    """Makes sandboxes in images of tasks."""
+
+    def open_task(
+        self, files: Sequence[Asset], limits: Limits, environment: Environment
+    ) -> Sandbox:
+        """A fresh sandbox in the image that the files make. Raises AttemptFailed, HarnessError."""
+
+    def open_copy(self, sandbox: Sandbox, verifier: Verifier, limits: Limits) -> Sandbox:
+        """A fresh sandbox over what an agent left in such a one. Raises AttemptFailed."""
+
+
+def task_sandboxes(provider: object) -> TaskSandboxes:
+    """Return the provider if it makes such sandboxes. Raises HarnessError."""
+    if not isinstance(provider, TaskSandboxes):
+        raise HarnessError("a task with an image of its own needs `sandbox: {kind: docker}`")
+    return provider
+
+
 class SandboxProvider(Protocol):
     """Makes sandboxes, never the same one twice."""
 
@@ -339,3 +359,11 @@ class SandboxProvider(Protocol):
 
     def close(self) -> None:
         """Stop the pool and remove every container of it."""
+
+
+def open_for(brief: Brief, provider: SandboxProvider) -> Sandbox:
+    """A fresh sandbox for a task: with its files, or in its image. Raises AttemptFailed,
+    HarnessError."""
+    if brief.environment is None:
+        return provider.open(brief.assets, brief.limits)
+    return task_sandboxes(provider).open_task(brief.assets, brief.limits, brief.environment)

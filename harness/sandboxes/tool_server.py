@@ -6,9 +6,11 @@ standard input and answers each on its standard output: header length and body l
 big-endian), the header as JSON, the body. When its input ends it kills what it started and goes.
 
 Options:
-  server, agent   in a container: the uids of this process and of the programs. It starts as root
-                  with CAP_SETUID, CAP_SETGID and CAP_KILL, keeps these three, and touches files
-                  with the agent's rights. The programs have no capability and run at nice 19.
+  server, agent   in a container: the uids of this process and of the programs, or the user whom an
+                  image names. It starts as root with CAP_SETUID, CAP_SETGID and CAP_KILL, keeps
+                  these three, and touches files with the agent's rights. The programs have no
+                  capability and run at nice 19.
+  shared          folders that any user may write in: an engine keeps the mode of one that was there
   memory, tasks   most bytes and processes of the programs, if the container's kernel counts neither
                   (gVisor): the server then enforces both, as well as it can
   data, file      in the local sandbox: most bytes of a process and of a file
@@ -29,8 +31,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import grp
 import json
 import os
+import pwd
 import resource
 import select
 import shutil
@@ -322,7 +326,21 @@ def sweep() -> None:
                 break
 
 
-def take_identity(server: int, agent: int) -> None:
+def find_user(user: int | str) -> tuple[int, int]:
+    """The uid and gid of the programs: one number for both, or a user as an image names it, of
+    whom the image's own files say more."""
+    if isinstance(user, int):
+        return user, user
+    name, _, group = user.partition(":")
+    try:
+        known = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+        uid, gid, os.environ["HOME"] = known.pw_uid, known.pw_gid, known.pw_dir
+    except KeyError:
+        uid, gid = int(name), 0
+    return uid, int(group) if group.isdigit() else grp.getgrnam(group).gr_gid if group else gid
+
+
+def take_identity(server: int, agent: int, group: int) -> None:
     """Change from root to the server's uid with its three capabilities, and access files with the
     agent's rights from now on: whatever path it is asked for, it reaches no more than the agent."""
     os.setgroups([])
@@ -332,10 +350,10 @@ def take_identity(server: int, agent: int) -> None:
     sets = struct.pack("=6I", CAPABILITIES, CAPABILITIES, 0, 0, 0, 0)  # effective, permitted
     if LIBC.capset(struct.pack("=Ii", CAPABILITY_VERSION, 0), sets):
         raise OSError("capset")
-    LIBC.setfsgid(agent)
+    LIBC.setfsgid(group)
     LIBC.setfsuid(agent)
     if LIBC.setfsuid(-1) != agent:  # a kernel without it (gVisor of 2022)
-        os.setresgid(-1, agent, -1)
+        os.setresgid(-1, group, -1)
         os.setresuid(-1, agent, -1)
 
 
@@ -372,8 +390,12 @@ def prepare_child(bound: bool) -> None:
     if bound:
         keep_affinity()
     if AGENT is not None:
-        os.setresgid(AGENT, AGENT, AGENT)
-        os.setresuid(AGENT, AGENT, AGENT)
+        uid, gid = AGENT
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        # The kernel would hand root what this process has; and under no-new-privileges never more.
+        if LIBC.capset(struct.pack("=Ii", CAPABILITY_VERSION, 0), bytes(24)):
+            raise OSError("capset")
         os.nice(LOWEST_PRIORITY)
     LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
     for number in IGNORED:
@@ -611,8 +633,10 @@ def main(work: str, options: str) -> None:
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     if "agent" in settings:
-        AGENT = settings["agent"]
-        take_identity(settings["server"], AGENT)
+        for folder in settings.get("shared", ()):
+            os.chmod(folder, 0o1777)  # noqa: S103 - as /tmp
+        AGENT = find_user(settings["agent"])
+        take_identity(settings["server"], *AGENT)
     # Where programs run as the same user, they could write into its memory and pipes.
     LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -647,7 +671,7 @@ LIBC = ctypes.CDLL(None)
 REPLIES = 1
 AFFINITY_FILTER = ctypes.create_string_buffer(refuse_affinity())
 CORES = os.sched_getaffinity(0)
-AGENT: int | None = None  # uid of the programs, if another than this process's
+AGENT: tuple[int, int] | None = None  # uid and gid of the programs, if not this process's
 SIZED: list[str] = []
 HELD: tuple[int, int] | None = None  # bytes and tasks that the programs may have, if held here
 PROCS_AT = 10 * ctypes.sizeof(ctypes.c_long)

@@ -291,6 +291,7 @@ def _run_attempt(
             ceiling=context.ceiling(cell.model),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
             hidden_inputs=hidden_inputs(instance.rubric),
+            verifier=instance.truth.verifier,
         ),
         model,
         bench.sandboxes,

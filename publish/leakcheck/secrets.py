@@ -198,7 +198,7 @@ def _refuse_unexcused(traces: Iterable[Trace]) -> None:
 
 def _corpus_texts(instance: TaskInstance, key: Mapping[str, Any]) -> Iterator[bytes]:
     """All that an instance yields, in the spellings in which needles are made."""
-    for asset in instance.brief.assets:
+    for asset in instance.files:
         yield b"".join((asset.path.encode(), b"\n", asset.digest.encode()))
         if asset.media_type.startswith("image/"):
             yield asset.data
@@ -226,7 +226,7 @@ def _groups(secret: Secret) -> Iterator[tuple[str, tuple[Pattern, ...]]]:
     """Kinds, each with the spellings of one thing: excused together, or not at all."""
     for kind, value in _digests(secret):
         yield kind, tuple(_identifier_spellings(value))
-    for asset in secret.instance.brief.assets:
+    for asset in secret.instance.files:
         yield from (("input file", group) for group in _content(asset))
     for kind, text in _texts(secret):
         if len(text) >= SHORTEST:
@@ -266,7 +266,7 @@ def _digests(secret: Secret) -> Iterator[tuple[str, bytes]]:
     yield "nonce", secret.nonce
     yield "instance id", _from_digest(instance.id)
     yield "brief digest", _from_digest(instance.brief.digest)
-    for asset in instance.brief.assets:
+    for asset in instance.files:
         yield "file digest", _from_digest(asset.digest)
     for _, digest in instance.truth.digests:
         if (value := _from_digest(digest)) != b"":
@@ -491,7 +491,7 @@ def _json_spellings(value: Any) -> set[bytes]:
 
 def _pixel_digests(instance: TaskInstance) -> set[str]:
     digests: set[str] = set()
-    for asset in instance.brief.assets:
+    for asset in instance.files:
         if asset.media_type.startswith("image/"):
             try:
                 digests.add(pixel_digest(asset.data))

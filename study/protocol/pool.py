@@ -14,10 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from generators.errors import GeneratorError
-from generators.items.pool import Columns, Group, make_pool
+from generators.items import HARBOR
+from generators.items import NAME as ITEMS
+from generators.items.pool import Columns, Group, make_pool, stratum_name
 from publish.errors import PublishError
 from study.errors import StudyError
 from study.files import read_from_elsewhere
+from study.protocol.agent_tasks import agent_task
 from study.protocol.yaml import read_bounded
 
 _MOST_BYTES = 2_000_000_000
@@ -29,12 +32,14 @@ HUB = "hf:"  # begins the path of a data set of the Hub
 @dataclass(frozen=True, slots=True)
 class PoolSource:
     """A file of items, a folder of such files, or a data set of the Hub, and what of its columns
-    makes them."""
+    makes them; or a folder of agent tasks, with ``columns.stratum`` a key of their metadata."""
 
     path: Path
     columns: Columns
     published: str  # "never", or a date
     strata: tuple[str, ...]
+    family: str = ITEMS  # or that of a folder with tasks of Harbor's form
+    build_network: bool = False  # of these, while their images are built
 
 
 def on_hub(path: Path) -> bool:
@@ -57,8 +62,12 @@ def name_in(folder: Path, path: Path) -> str:
 def read_pool(source: PoolSource) -> tuple[Group, ...]:
     """The groups of a pool. Raises StudyError that names file and row."""
     try:
-        rows = read_from_elsewhere(read_rows, source.path)
-        groups = make_pool(rows, source.columns, lambda name: _read_file(source.path.parent, name))
+        if source.family == HARBOR:
+            groups = tuple(_task_folders(source))
+        else:
+            rows = read_from_elsewhere(read_rows, source.path)
+            folder = source.path.parent
+            groups = make_pool(rows, source.columns, lambda name: _read_file(folder, name))
     except GeneratorError as error:
         raise StudyError(f"{source.path}: {error}") from error
     except FileNotFoundError:
@@ -71,6 +80,23 @@ def read_pool(source: PoolSource) -> tuple[Group, ...]:
             f"{min(unlike)} stands in one of the two only"
         )
     return groups
+
+
+def _task_folders(source: PoolSource) -> Iterator[Group]:
+    """Yield the tasks in the folders of a folder. Raises GeneratorError that names the folder."""
+    folders = sorted(each for each in source.path.iterdir() if each.is_dir())
+    if not folders:
+        raise GeneratorError("no folder of a task lies in this folder")
+    for number, folder in enumerate(folders, 1):
+        try:
+            every = sorted(each for each in folder.rglob("*") if not each.is_dir())
+            files = {n: _read_file(folder, n) for n in (str(p.relative_to(folder)) for p in every)}
+            key = source.columns.stratum
+            item, value = agent_task(folder.name, files, source.build_network, key)
+            stratum = stratum_name(source.columns.name, value)
+        except GeneratorError as error:
+            raise GeneratorError(f"{folder.name}: {error}") from None
+        yield Group(stratum, (item,), (number,))
 
 
 def read_rows(path: Path) -> Sequence[Mapping[str, Any]]:
@@ -178,6 +204,8 @@ def _read_file(folder: Path, name: str) -> bytes:
     from publish.leakcheck.unpack import unread_reason
 
     place = PurePosixPath(name)
+    if (folder / name).is_symlink():
+        raise GeneratorError(f"{name}: a symbolic link, which no release may hold")
     if place.is_absolute() or ".." in place.parts:
         raise GeneratorError(f"{name}: an input file lies beside the pool, or in a folder there")
     try:

@@ -16,8 +16,9 @@ from analysis.errors import AnalysisError
 from analysis.report.facts import ModelFact
 from generators.catalog import INSTALLED, Catalog
 from generators.errors import GeneratorError
+from generators.items import HARBOR
 from generators.items import NAME as ITEMS
-from generators.items import VERSION as ITEMS_VERSION
+from generators.items import VERSION as POOL_VERSION
 from generators.items.pool import Columns, stratum_name
 from generators.task import Family
 from generators.yaml_lines import YamlDocument
@@ -362,7 +363,8 @@ def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFact, ...]:
 
 
 _OF_COLUMNS = {each.name for each in fields(Columns)} - {"name"}
-_OF_ITEMS = {*_OF_COLUMNS, "strata", "published"}
+_OF_ITEMS = {*_OF_COLUMNS, "strata", "published", "build_network"}
+_OF_HARBOR = {"harbor", "published", "stratum", "strata", "build_network"}
 
 
 def _mode(section: TaskSection, usual: Mode = Mode.AGENTIC) -> Mode:
@@ -386,8 +388,10 @@ class _Tasks:
         """Add the strata of a section. Raises StudyFileError."""
         if section.items is not None:
             section_tasks = self.given(index, section)
+        elif section.harbor is not None:
+            section_tasks = self.folders(index, section)
         elif stated := section.model_fields_set & _OF_ITEMS:
-            raise self.fault(index, "is of `items`, and there is none", min(stated))
+            raise self.fault(index, "is of `items` or `harbor`: there is neither", min(stated))
         elif section.template is None:
             section_tasks = [self.catalogued(index, section)]
         else:
@@ -408,7 +412,7 @@ class _Tasks:
             missing = "family" if section.family is None else "difficulty"
             message = f"the key {missing!r} is missing: give family and difficulty, or template"
             raise self.fault(index, message)
-        if section.family == ITEMS:
+        if section.family in (ITEMS, HARBOR):
             message = "given items come from a file: write {items: FILE, prompt: …} (docs/items.md)"
             raise self.fault(index, message, "family")
         try:
@@ -425,14 +429,12 @@ class _Tasks:
     def given(self, index: int, section: TaskSection) -> list[Task]:
         """A stratum for each of those of a pool of items. The file itself is read when it is
         drawn."""
-        if others := section.model_fields_set & {"family", "difficulty", "template", "questions"}:
+        others = {"family", "difficulty", "template", "questions", "harbor", "build_network"}
+        if others := section.model_fields_set & others:
             raise self.fault(index, "is not of `items`: give it a task of its own", min(others))
-        for key in ("prompt", "answer", "published"):
+        for key in ("prompt", "answer"):
             if getattr(section, key) is None:
                 raise self.fault(index, f"the key {key!r} is missing, which `items` need")
-        if (section.stratum is None) != (not section.strata):
-            message = "name the column by `stratum` and its values by `strata`, both or none"
-            raise self.fault(index, message, "strata" if section.strata else "stratum")
         path = Path(str(section.items))
         path = path if on_hub(path) else self.folder / path
         pool = pool_name(path)
@@ -444,13 +446,35 @@ class _Tasks:
         if (columns.score == "judge") != bool(section.rubric):
             message = "the score `judge` and `rubric`, a column, go together"
             raise self.fault(index, message, "rubric" if section.rubric else "score")
-        try:
-            strata = [stratum_name(pool, value) for value in section.strata or ("",)]
-        except GeneratorError as error:
-            raise self.fault(index, error, "strata" if section.strata else "items") from error
-        self.pools.append(PoolSource(path, columns, str(section.published), tuple(strata)))
         mode = _mode(section, Mode.AGENTIC if section.files else Mode.SINGLE_TURN)
-        return [Task(ITEMS, ITEMS_VERSION, stratum, mode) for stratum in strata]
+        return self.pooled(index, section, PoolSource(path, columns, "", ()), mode)
+
+    def folders(self, index: int, section: TaskSection) -> list[Task]:
+        """The same of the agent tasks in a folder."""
+        if others := section.model_fields_set - _OF_HARBOR:
+            raise self.fault(index, "is not of `harbor`: give it a task of its own", min(others))
+        path = self.folder / str(section.harbor)
+        columns = Columns(name=pool_name(path), stratum=section.stratum or "")
+        network = section.build_network
+        source = PoolSource(path, columns, "", (), family=HARBOR, build_network=network)
+        return self.pooled(index, section, source, Mode.AGENTIC)
+
+    def pooled(
+        self, index: int, section: TaskSection, source: PoolSource, mode: Mode
+    ) -> list[Task]:
+        """A stratum for each of those of a pool, which is kept."""
+        if section.published is None:
+            raise self.fault(index, "the key 'published' is missing: 'never', or the day")
+        if (section.stratum is None) != (not section.strata):
+            message = "name the column by `stratum` and its values by `strata`, both or none"
+            raise self.fault(index, message, "strata" if section.strata else "stratum")
+        try:
+            strata = [stratum_name(source.columns.name, v) for v in section.strata or ("",)]
+        except GeneratorError as error:
+            key = "strata" if section.strata else "items" if section.items else "harbor"
+            raise self.fault(index, error, key) from error
+        self.pools.append(replace(source, published=section.published, strata=tuple(strata)))
+        return [Task(source.family, POOL_VERSION, stratum, mode) for stratum in strata]
 
     def templated(self, index: int, section: TaskSection) -> list[Task]:
         """A stratum for each of a template file's questions."""

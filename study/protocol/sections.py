@@ -49,6 +49,8 @@ class TaskSection(Section):
     files: str | None = None
     rubric: str | None = None
     published: Annotated[str, Field(pattern=PUBLISHED)] | None = None
+    harbor: str | None = None  # a folder of agent tasks of Harbor's form
+    build_network: bool = False  # while their images are built
 
 
 class SandboxSection(Section):

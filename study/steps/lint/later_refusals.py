@@ -11,6 +11,7 @@ from itertools import chain
 from math import log10
 
 from generators.catalog import BUILT_IN_NAMES, Catalog
+from generators.items import HARBOR
 from generators.items.pool import Group, guess_rate, near_duplicates, stated_keys
 from generators.task import Solvable
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
@@ -190,6 +191,8 @@ def _short(text: str) -> str:
 def pool_faults(protocol: Protocol) -> Faults:
     """Yield pools that cannot be read, have too few items for the seeds, or were public before."""
     for source in protocol.pools:
+        if source.family == HARBOR and protocol.sandbox.kind == "local":
+            yield ("sandbox", "kind"), "the images of agent tasks need `docker`"
         if source.published != "never":
             yield (
                 ("tasks",),

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from generators.grading.programs import hidden_inputs
+from generators.items import HARBOR
 from generators.yaml_lines import Place
 from harness.build_model import build_model, endpoint_of
 from harness.episode import Mode
@@ -177,6 +178,15 @@ def _unbuilt(study: Study, environment: Mapping[str, str] | None = None) -> Faul
 def _sandbox_errors(protocol: Protocol) -> Faults:
     """Yield models whose programs would run in a sandbox that does not isolate: what an agent runs,
     and the programs of answers."""
+    pooled = {source.family for source in protocol.pools}
+    for place, pin in _buyers(protocol) if HARBOR in pooled else ():
+        settings = dict(pin.settings)
+        if settings.get("agent") or settings.get("tree") == '"host"':
+            yield (
+                place,
+                "its program is not in the images of agent tasks: a plain model works in them, and "
+                "an agent's server with `tree: bridge`",
+            )
     if protocol.sandbox.kind != "local":
         return
     for place, pin in _buyers(protocol):

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from generators.catalog import Catalog
-from generators.items import NAME as ITEMS
+from generators.items import HARBOR
 from generators.items.item import item_bytes
 from generators.seed import Seed
 from generators.title import split_headline
@@ -42,6 +42,7 @@ from registry.sealing import DrawnSeed, SealedSeeds
 from study.errors import StudyError, WorkOwedError
 from study.protocol.pool import read_pool
 from study.protocol.protocol import Protocol
+from study.steps.register.agent_tasks import pin_bases_of
 from study.workspace.address import open_study
 from study.workspace.checkpoints import stamp_ledger
 from study.workspace.setup import Gate, Watch, check_drawn, check_parties, open_gate
@@ -249,7 +250,10 @@ def _pools(protocol: Protocol) -> dict[str, list[bytes]]:
     pools: dict[str, list[bytes]] = {}
     for source in protocol.pools:
         for group in read_pool(source):
-            pools.setdefault(f"{ITEMS}/{group.stratum}", []).append(item_bytes(group.items))
+            items = item_bytes(
+                pin_bases_of(group.items) if source.family == HARBOR else group.items
+            )
+            pools.setdefault(f"{source.family}/{group.stratum}", []).append(items)
     return pools
 
 

@@ -21,6 +21,7 @@ from study.protocol.protocol import FILE_NAME
 from study.protocol.yaml import fault_at, read_yaml
 from study.steps.lint.later_refusals import unproved_tasks
 from study.steps.lint.lint import find_errors, find_needs, find_shortfalls, today
+from study.steps.register.agent_tasks import unproved_folders
 from study.workspace.study import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
@@ -50,7 +51,9 @@ def check_proved(study: Study, reason: str, watch: Watch) -> Unproved | None:
     """Return the template questions and families of others that are drawn or registered with a
     reason although they are not proved; None if all are. Raises StudyError without a reason."""
     _check_reason("--unproved", reason)
-    if not (unproved := tuple(unproved_tasks(study.protocol, watch))):
+    watch("solving agent tasks by their solutions", 0, 0)
+    folders = unproved_folders(study.protocol)
+    if not (unproved := (*unproved_tasks(study.protocol, watch), *folders)):
         return None
     if not reason:
         faults = ((("tasks",), f"{name}: {'; '.join(errors)}") for name, errors in unproved)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 
 from generators.catalog import Catalog
+from generators.items import HARBOR
 from harness.build_model import build_model
 from harness.episode import Cell, Mode
 from harness.episodes.result import RESULT_CODEC
 from harness.sandboxes.image import ImagePin
+from harness.sandboxes.sandbox import open_for
 from harness.spending.budget import PricedModel, Spend
 from harness.spending.purchases import CallKind
 from harness.storage import RESULTS, finished_names
@@ -22,7 +24,7 @@ from harness.sweep.governor import StatedLimit
 from harness.sweep.leases import Progress
 from harness.sweep.run_cell import close_cell
 from harness.sweep.schedule import Schedule, WavePlan
-from harness.sweep.workbench import RunContext
+from harness.sweep.workbench import RunContext, instance_of, open_sandboxes
 from registry.canonical import digest_value
 from registry.errors import ForeignObject
 from registry.ledger.begun import begun_folder, find_heads
@@ -125,7 +127,8 @@ def sweep_wave(
         progress = None
         if not all(finished):
             steps("starting workers and sandboxes", 0, 0)
-            with BegunRecorder(study, manifest, now) as begun:
+            images = _task_images(study, context, cells.unmarked(finished), steps)
+            with images, BegunRecorder(study, manifest, now) as begun:
 
                 def watch_all(now_done: Progress) -> None:
                     begun.watch(now_done)
@@ -141,6 +144,23 @@ def sweep_wave(
             finished = cells.marks(finished_names(study.store))
         closed = close_wave(study, context, manifest, cells, finished, now, steps)
         return SweepOutcome(closed, progress)
+
+
+@contextmanager
+def _task_images(
+    study: Study, context: RunContext, owed: Iterable[Cell], steps: Watch
+) -> Iterator[None]:
+    """Build the images of the tasks that are owed, before anything is paid for; they are removed
+    from this machine afterwards. Raises HarnessError."""
+    if all(pool.family != HARBOR for pool in study.protocol.pools):
+        yield
+        return
+    instances = {cell.instance: cell for cell in owed if cell.spec.family == HARBOR}
+    with closing(open_sandboxes(context)) as sandboxes:
+        for number, cell in enumerate(instances.values()):
+            steps("building the images of tasks", number, len(instances))
+            open_for(instance_of(cell, study.protocol.catalog).brief, sandboxes).close()
+        yield
 
 
 def find_finished(study: Study, manifest: RunManifest) -> tuple[Schedule, bytearray]:

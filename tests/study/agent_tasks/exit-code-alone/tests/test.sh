@@ -1,0 +1,2 @@
+#!/bin/sh
+cmp -s sorted.txt /tests/expected.txt

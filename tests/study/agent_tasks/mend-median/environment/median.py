@@ -1,0 +1,3 @@
+def median(values):
+    ranked = sorted(values)
+    return ranked[len(ranked) // 2]

@@ -1,0 +1,9 @@
+#!/bin/bash
+cat > median.py <<'END'
+def median(values):
+    ranked = sorted(values)
+    half = len(ranked) // 2
+    if len(ranked) % 2:
+        return ranked[half]
+    return (ranked[half - 1] + ranked[half]) / 2
+END

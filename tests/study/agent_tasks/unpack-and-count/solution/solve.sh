@@ -1,0 +1,2 @@
+#!/bin/bash
+sort -u crates/* | wc -l > tools.txt
