@@ -191,7 +191,7 @@ def _asset(path: str, data: str) -> Asset:
     return Asset(path, kind, base64.b64decode(data))
 
 
-_REWARDED = Metarubric("verifier", "SR", 1.0, "The verifier accepts it.", Prints(REWARD, "1"), NAME)
+_REWARDED = replace(_KEYED, key="verifier", text="The verifier is met.", check=Prints(REWARD, "1"))
 _EXAMPLE_TASK = Item(
     prompt="Write the sum of 2 and 3 to the file sum.txt.",
     score="verifier",

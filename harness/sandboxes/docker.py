@@ -229,7 +229,6 @@ class DockerSandboxes:
         self._trial: Future[object] = self._removers.submit(reap, self._client)
         self.quotes = False  # whether errors quote the Dockerfiles of tasks
         self._building = threading.Lock()
-        self._built: list[str] = []  # tags
         self._tools = Mount(TOOLS, f"{LABEL}-tools-{self.image[7:23]}", "volume", True)
         self._server: list[str] = []  # command of the tool server in an image of a task
 
@@ -269,11 +268,7 @@ class DockerSandboxes:
             left = str(self._client.commit(sandbox.id)["Id"])
         except _ENGINE_ERRORS as error:
             raise AttemptFailed(Boundary.SANDBOX, "verifier", _in_short(error)) from error
-        try:
-            return self._watched(self._create(replace(profile, image=left, task=task)), limits)
-        except AttemptFailed:
-            self._remove_image(left)
-            raise
+        return self._watched(self._create(replace(profile, image=left, task=task)), limits)
 
     def _build(self, files: Sequence[Asset], environment: Environment) -> tuple[str, Environment]:
         """Build the image of a task where it is not there. Return its tag, and the environment with
@@ -286,7 +281,6 @@ class DockerSandboxes:
                     if find_image(self._client, digest) is None:
                         raise HarnessError(f"the base image {digest} is not on this machine: load "
                                            "the image that was there at `register`")  # fmt: skip
-                self._built.append(tag)
                 build_image(
                     self._client,
                     tag,
@@ -340,9 +334,11 @@ class DockerSandboxes:
         for container in left:
             self._destroy(container)
         self._removers.shutdown(wait=True)
-        _remove_all(self._client, f"{LABEL}.provider={self._labels[f'{LABEL}.provider']}")
-        for tag in self._built:
-            self._remove_image(tag)
+        label = f"{LABEL}.provider={self._labels[f'{LABEL}.provider']}"
+        _remove_all(self._client, label)
+        with suppress(*_ENGINE_ERRORS):
+            for image in self._client.images(filters={"label": label}):
+                self._remove_image(image["Id"])
         self._client.close()
 
     def _remove_image(self, name: str) -> None:

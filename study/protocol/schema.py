@@ -189,12 +189,20 @@ def _add_short_forms(schema: dict[str, Any], definitions: dict[str, Any]) -> Non
     waves["items"] = {
         "anyOf": [waves["items"] | {"minItems": 1}, {"$ref": f"{_DEFINITIONS}WaveSection"}]
     }
-    forms = (("family", "difficulty"), ("template",), ("items", "prompt", "answer", "published"))
-    family, template = ("family", "version", "difficulty"), ("template", "questions")
-    others = (("items", *template), ("items", *family), (*family, *template))
+    forms = {
+        ("family", "difficulty"): ("family", "version", "difficulty"),
+        ("template",): ("template", "questions"),
+        ("items", "prompt", "answer", "published"): ("items",),
+        ("harbor", "published"): ("harbor",),
+    }
     definitions["TaskSection"]["oneOf"] = [
-        {"required": [*keys], "properties": {other: {"const": None} for other in excluded}}
-        for keys, excluded in zip(forms, others, strict=True)
+        {
+            "required": [*needed],
+            "properties": {
+                name: {"const": None} for names in forms.values() if names != own for name in names
+            },
+        }
+        for needed, own in forms.items()
     ]
 
 

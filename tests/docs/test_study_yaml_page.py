@@ -43,6 +43,8 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "tasks.score": {**ITEMS, "choices": ["a", "b"]},
     "tasks.strata": {**ITEMS, "stratum": "subject"},
     "tasks.stratum": {**ITEMS, "strata": ["algebra"]},
+    "tasks.harbor": {"published": "never"},
+    "tasks.build_network": {"harbor": "tasks", "published": "never"},
     "tasks.family": {"difficulty": "easy"},
     "tasks.version": {"family": "count_circles", "difficulty": "easy"},
     "tasks.difficulty": {"family": "count_circles"},

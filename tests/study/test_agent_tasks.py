@@ -38,7 +38,8 @@ from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.study.conftest import SMALLNESS
 
 FOLDER, PUBLIC = Path(__file__).with_name("agent_tasks"), Path(__file__).with_name("public_task")
-STUDY, REFUSED, HOSTILE = (cases(__file__, name) for name in ("study", "refused", "hostile"))
+STUDY, REFUSED = cases(__file__, "study"), cases(__file__, "refused")
+HOSTILE = cases(__file__, "hostile")
 BASES = {  # what stands in for the base images of the tasks
     "dosimeter-sandbox:tests": "FROM {}",
     "ubuntu:24.04": "FROM {}\nUSER root\nENV HOME=/root\nRUN rm -f /usr/bin/python3*",
@@ -109,21 +110,9 @@ def test_a_task_in_the_public_form_runs_unchanged(
 ) -> None:
     shutil.copytree(PUBLIC, tmp_path / "tasks")
     (group,) = group_of(tmp_path / "tasks")
+    with open_for(task_of(group).brief, sandboxes) as sandbox:
+        assert sandbox.run(("python3", "-V"), 10.0).exit_code == 127  # it has none
     assert prove_task(task_of(group), sandboxes) == ""
-
-
-@pytest.mark.docker
-def test_an_image_without_python_takes_an_agent(one: Path, sandboxes: DockerSandboxes) -> None:
-    with (one / "environment/Dockerfile").open("a") as file:
-        file.write("RUN rm -f /usr/bin/python3* /usr/local/bin/python3*\n")
-    (group,) = group_of(one.parent)
-    task = task_of(group)
-    with open_for(task.brief, sandboxes) as sandbox:
-        assert sandbox.run(("python3", "-V"), 10.0).exit_code == 127
-        sandbox.write("/app/tools.txt", b"7")
-        assert (
-            run_verifier(task.truth.verifier, sandbox, sandboxes, task.brief.limits).output == "1"
-        )
 
 
 @pytest.mark.docker

@@ -1,5 +1,5 @@
 #!/bin/bash
-cat > median.py <<'END'
+cat > median.code <<'END'
 def median(values):
     ranked = sorted(values)
     half = len(ranked) // 2

@@ -1,2 +1,2 @@
 #!/bin/bash
-python3 /tests/cases.py && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
+python3 /tests/cases.code && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
