@@ -1,5 +1,5 @@
 #!/bin/bash
-if [ "$(cat /work/whoami.txt)" = "nobody 5833" ]; then
+if [ "$(cat whoami.txt)" = "nobody 5833" ]; then
     echo 1 > /logs/verifier/reward.txt
 else
     echo 0 > /logs/verifier/reward.txt
