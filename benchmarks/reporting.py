@@ -26,7 +26,7 @@ import json, resource, sys, time
 from pathlib import Path
 start, cpu = time.perf_counter(), time.process_time()
 from study.extras.tables.external_table import analyze_table
-report = analyze_table(Path(sys.argv[1]), now="2026-01-01T00:00:00Z")
+report = analyze_table(Path(sys.argv[1]), now="2026-01-01T00:00:00Z", allocation="random")
 if len(sys.argv) > 2:
     from analysis.report.write import write_report
     write_report(Path(sys.argv[2]), report)
