@@ -1,4 +1,4 @@
-"""The report's tables as text, for the page and the Markdown: columns as data."""
+"""The report's tables as text, for the page and the Markdown, as ``words.yaml`` declares them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from itertools import groupby
 from typing import Any
 
-from analysis.plan.controls import ControlResult
 from analysis.plan.monitoring import Monitored
-from analysis.plan.negative_controls import AGREES, DISAGREES, NOT_RUN, UNINFORMATIVE
+from analysis.plan.negative_controls import NOT_RUN
 from analysis.plan.presets import OUTCOME_WORDS, SENSITIVITY, look_alpha
-from analysis.plan.results import PrimaryResult
+from analysis.plan.results import PrimaryResult, StratumGap
 from analysis.plan.sensitivity import SensitivityResult
 from analysis.plan.verdict import BOUNDED, ESTIMATE, Verdict
 from analysis.report.figures.timeline import make_timeline
@@ -21,24 +21,21 @@ from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusC
 from analysis.report.report import FunnelRow, Report
 from analysis.report.wording import gap_words, range_words, score_words, window_words
 from analysis.stats.intervals import p_words, points, signed
-from analysis.words import words_in
+from analysis.words import templates_in, words_in
 from registry.result_row import Arm, Status
 
-_WHOLE = "whole"
 _ENDS = {" floor": 0.0, " ceiling": 1.0}  # of the scale
 _BURNED = "burned-versus-virgin"
-_Columns = Columns | Callable[[Report], Columns]  # they may depend on the report
 
 
 def tables_of(report: Report) -> dict[str, ReportTable]:
     """The tables of a report by name, those without rows too."""
-    return {name: table_of(report, name) for name in _TABLES}
+    return {name: table_of(report, name) for name in _words()["tables"]}
 
 
 def table_of(report: Report, name: str) -> ReportTable:
-    """One table of a report; its words stand in ``words.yaml``."""
-    rows, columns = _TABLES[name]
-    words = words_in("analysis.report", "words.yaml")["tables"][name]
+    """One table of a report, which ``words.yaml`` declares."""
+    words = _words()["tables"][name]
     calibrated = any(look.covered for look in report.looks)
     caption = words["caption"].format(
         calibrated=", calibrated by the control models" if calibrated else "",
@@ -46,8 +43,15 @@ def table_of(report: Report, name: str) -> ReportTable:
         outcomes="; ".join(f"{o}, {OUTCOME_WORDS.get(o, o)}" for o in report.plan.outcomes),
         margin=signed(report.plan.margin),
     )
-    made = columns(report) if callable(columns) else columns
-    return tabulate(name, caption, rows(report), made, words.get("fold", ""))
+    columns = dict(words["columns"])
+    if name == "control_states" and all(c.state != NOT_RUN for c in report.controls):
+        del columns["Not run"]
+    rows = _compiled(words["rows"])(report=report)
+    return tabulate(name, caption, rows, _columns(columns, report), words.get("fold", ""))
+
+
+def _words() -> Mapping[str, Any]:
+    return words_in("analysis.report", "words.yaml")
 
 
 def sensitivity_tables(report: Report) -> tuple[ReportTable, ...]:
@@ -65,16 +69,18 @@ def burn_test_table(report: Report) -> ReportTable | None:
 
 
 def _sensitivity_table(analysis: str, results: Sequence[SensitivityResult]) -> ReportTable:
-    others = words_in("analysis.report", "words.yaml")["sensitivity"]
-    words = others.get(analysis) or SENSITIVITY.get(analysis, analysis)
+    words = _words()["sensitivity"].get(analysis) or SENSITIVITY.get(analysis, analysis)
     name, caption = f"sensitivity-{analysis}", f"{words[:1].upper()}{words[1:]}."
     if analysis == "leave-one-stratum-out":
-        table = tabulate(name, caption, _extremes(results), _EXTREMES, analysis)
+        columns = _columns(_words()["columns_of_strata_left_out"])
+        table = tabulate(name, caption, _extremes(results), columns, analysis)
         heads = (*table.columns[:-1], ColumnHead("Without"))  # a label that another column has
         return replace(table, columns=heads)
-    table = tabulate(name, caption, results, _SENSITIVITY_COLUMNS, analysis)
+    columns = _columns(_words()["columns_of_sensitivity"])
+    table = tabulate(name, caption, results, columns, analysis)
     # Columns that say something: not those in which every row has a dash, or is whole.
-    kept = [i for i, cells in enumerate(zip(*table.rows, strict=True)) if {*cells} - {NONE, _WHOLE}]
+    cells = enumerate(zip(*table.rows, strict=True))
+    kept = [place for place, column in cells if {*column} - {NONE, "whole"}]
     return replace(
         table,
         columns=tuple(table.columns[place] for place in kept),
@@ -147,19 +153,20 @@ def _bound(verdict: Verdict) -> str:
     return signed(verdict.deciding_bound) if decides else NONE
 
 
-def _score(report: Report, arm: Arm) -> Callable[[Verdict], str]:
+def _score(verdict: Verdict, report: Report, arm: str) -> str:
     """The mean score of an arm; marked if no score of either arm is above 0, or below 1."""
-
-    def of(verdict: Verdict) -> str:
-        arms = report.arms(verdict)
-        end = next((word for word, end in _ENDS.items() if {*arms.values()} == {end}), "")
-        return f"{points(arms[arm])}{end}" if arm in arms else NONE
-
-    return of
+    arms = report.arms(verdict)
+    end = next((word for word, end in _ENDS.items() if {*arms.values()} == {end}), "")
+    return f"{points(arms[Arm(arm)])}{end}" if arm in arms else NONE
 
 
-def _verdict_p(name: str) -> Callable[[Verdict], str]:
-    return lambda v: NONE if v.verdict == ESTIMATE else p_words(getattr(v, name), v.p_floor)
+def _adjusted_p(verdict: Verdict) -> str:
+    return NONE if verdict.verdict == ESTIMATE else p_words(verdict.p_adjusted, verdict.p_floor)
+
+
+def _interval(row: Verdict | SensitivityResult) -> str:
+    """The interval of an estimate, if there is one."""
+    return range_words(None if row.estimate is None else row.interval)
 
 
 # -- rows that are joined from several parts of a report
@@ -197,24 +204,29 @@ def _cause_rows(report: Report) -> Iterator[tuple[object, ...]]:
         yield *key, arms.get(Arm.PUBLIC, 0), arms.get(Arm.PRIVATE, 0)
 
 
-def _control_rows(controls: Sequence[ControlResult]) -> list[tuple[str, dict[str, list[int]]]]:
+def _control_rows(report: Report) -> list[tuple[str, dict[str, list[int]]]]:
     """Each control with its waves by state."""
     rows: dict[str, dict[str, list[int]]] = {}
-    for control in controls:
+    for control in report.controls:
         states = rows.setdefault(f"{control.kind}, {control.what}", defaultdict(list))
         states[control.state].append(control.wave)
     return list(rows.items())
 
 
-def _control_columns(report: Report) -> Columns:
-    states = [AGREES, UNINFORMATIVE, DISAGREES]
-    if any(control.state == NOT_RUN for control in report.controls):
-        states.append(NOT_RUN)
+def _time_rows(report: Report) -> list[Verdict]:
+    return [p.verdict for _, points in make_timeline(report).families for p in points]
 
-    def of(state: str) -> Callable[[Any], object]:
-        return lambda row: _waves(row[1][state])
 
-    return {"Control": 0, **{state.capitalize(): of(state) for state in states}}
+def _stratum_rows(report: Report) -> list[tuple[str, int, StratumGap]]:
+    return [(r.model, r.verdict.wave, gap) for r in report.tested for gap in r.strata]
+
+
+def _missing_rows(report: Report) -> list[PrimaryResult]:
+    return [r for r in report.tested if r.missing.public or r.missing.private]
+
+
+def _excluded_rows(report: Report) -> list[tuple[str, int, str]]:
+    return [(model, look.wave, why) for look in report.looks for model, why in look.excluded]
 
 
 def _waves(waves: Sequence[int]) -> str:
@@ -229,224 +241,48 @@ def _waves(waves: Sequence[int]) -> str:
     return f"{'wave' if len(waves) == 1 else 'waves'} {', '.join(parts)}"
 
 
-# -- the tables
+_FILTERS: Mapping[str, Callable[..., object]] = {
+    "status": StatusCell,
+    "score": _score,
+    "bound": _bound,
+    "adjusted_p": _adjusted_p,
+    "gap": gap_words,
+    "range": range_words,
+    "interval": _interval,
+    "signed": signed,
+    "p": _p,
+    "waves": _waves,
+    "window": window_words,
+    "rejection": _rejection,
+    "percent": _percent,
+    "usd": _usd,
+    "tokens": _count,
+    "ranks": _ranks,
+    "tipping": _tipping,
+    "settings": _settings,
+    "time_rows": _time_rows,
+    "score_rows": _score_rows,
+    "dimension_rows": _dimension_rows,
+    "funnel_rows": _funnel_rows,
+    "cause_rows": _cause_rows,
+    "control_rows": _control_rows,
+    "stratum_rows": _stratum_rows,
+    "missing_rows": _missing_rows,
+    "excluded_rows": _excluded_rows,
+}
 
-_MODEL: Columns = {"Model": "model", "#Wave": "wave"}
-_GAP: Columns = {
-    "#Gap": lambda row: gap_words(row.estimate),
-    "#95 % interval": lambda row: range_words(None if row.estimate is None else row.interval),
-}
-_SENSITIVITY_COLUMNS: Columns = {
-    **_MODEL,
-    "Part": lambda a: a.detail or _WHOLE,
-    **_GAP,
-    "#p": lambda a: _p(a.p, a.p_floor),
-    "#Adjusted p": lambda a: _p(a.p_adjusted, a.p_floor),
-    "Note": lambda a: a.note or NONE,
-}
-_EXTREMES: Columns = {
-    **{"Model": 0, "#Wave": 1, "#Smallest gap": 2, "Without": 3},
-    **{"#Largest p": 4, "Without, of p": 5},
-}
-_TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
-    "verdicts": (
-        lambda report: report.verdicts,
-        lambda report: {
-            **_MODEL,
-            "Verdict": lambda v: StatusCell(v.verdict),
-            "#Public": _score(report, Arm.PUBLIC),
-            "#Private": _score(report, Arm.PRIVATE),
-            "Outcome": lambda v: v.outcome or NONE,
-            **_GAP,
-            "#Bound": _bound,
-            "#Adjusted p": _verdict_p("p_adjusted"),
-            "#Instances": lambda v: f"{v.n_public} + {v.n_private}",
-        },
-    ),
-    "before_publication": (
-        lambda report: report.before_publication,
-        {
-            **_MODEL,
-            "#Gap": lambda e: gap_words(e.gap),
-            "#95 % interval": lambda e: range_words(None if e.gap is None else e.interval),
-            "#Instances": lambda e: f"{e.n_public} + {e.n_private}",
-        },
-    ),
-    "exploratory": (
-        lambda report: report.exploratory,
-        {
-            **_MODEL,
-            "Test": lambda v: f"{v.hypothesis} (exploratory)",
-            "Would be": "verdict",
-            **_GAP,
-            "#Adjusted p": _verdict_p("p_adjusted"),
-        },
-    ),
-    "control_states": (lambda report: _control_rows(report.controls), _control_columns),
-    "controls": (
-        lambda report: report.controls,
-        {
-            "Control": lambda c: f"{c.kind}, {c.what}",
-            "#Wave": "wave",
-            "Result": "state",
-            "#Gap": lambda c: gap_words(c.gap),
-            "#90 % interval": lambda c: range_words(c.interval90),
-            "#p": lambda c: _p(c.p, c.p_floor),
-            "What was seen": "says",
-        },
-    ),
-    "monitoring": (
-        lambda report: report.monitoring.looks if report.monitoring else (),
-        lambda report: {
-            "Wave": lambda look: f"wave {look.wave}",
-            "Models": lambda look: ", ".join(look.models),
-            "#Gap of this look": lambda look: signed(look.gap),
-            "#T": lambda look: f"{look.statistic:.2f}",
-            "Window": lambda look: window_words(look.onset, look.wave),
-            "#Threshold": lambda look: NONE if look.threshold is None else f"{look.threshold:.2f}",
-            "#Alpha spent": lambda look: f"{look.spent:.4g}",
-            "Result": lambda look: _rejection(look.wave, report.monitoring),
-        },
-    ),
-    "time": (
-        lambda report: [p.verdict for _, points in make_timeline(report).families for p in points],
-        lambda report: {
-            "Model": "model",
-            "Family": lambda v: report.fact(v.model).family or NONE,
-            "Released": lambda v: report.fact(v.model).released or NONE,
-            "Training cut-off": lambda v: report.fact(v.model).cutoff or NONE,
-            "#Wave": "wave",
-            **_GAP,
-            "Verdict": lambda v: StatusCell(v.verdict),
-        },
-    ),
-    "scores": (
-        lambda report: _score_rows(report, by_stratum=False),
-        {"Model": 0, "#Wave": 1, "#Public": 3, "#Private": 4},
-    ),
-    "strata": (
-        lambda report: _score_rows(report, by_stratum=True),
-        {"Model": 0, "#Wave": 1, "Stratum": 2, "#Public": 3, "#Private": 4},
-    ),
-    "dimensions": (
-        _dimension_rows,
-        {"Model": 0, "#Wave": 1, "Dimension": 2, "#Strata": 3, "#Public": 4, "#Private": 5},
-    ),
-    "episodes": (
-        _funnel_rows,
-        {
-            **_MODEL,
-            "Arm": "arm",
-            "#Owed": "owed",
-            "#Run": lambda row: row.owed - row.absent,
-            "#Scored": "scored",
-            "#Model failure": "model_failure",
-            "#Missing": "missing",
-            "#Not run": "absent",
-            "#Instances dropped": "seeds_dropped",
-        },
-    ),
-    "causes": (
-        _cause_rows,
-        {"Model": 0, "#Wave": 1, "Kind": 2, "Cause": 3, "#Public": 4, "#Private": 5},
-    ),
-    "effort": (
-        lambda report: report.effort,
-        {
-            **_MODEL,
-            "#Episodes": "episodes",
-            "#Rounds": lambda e: f"{e.rounds:.1f}",
-            "#Most rounds": "most_rounds",
-            "#Calls": lambda e: f"{e.calls:.1f}",
-            "#Without calls": "without_calls",
-            "#Hit a limit": "limited",
-            "#Seconds": lambda e: f"{e.seconds:.1f}",
-        },
-    ),
-    "costs": (
-        lambda report: report.costs,
-        {
-            **_MODEL,
-            "#Episodes": "episodes",
-            "#USD": lambda c: _usd(c.usd, free=c.free),
-            "#Priced": "priced",
-            "#Input tokens": lambda c: _count(c.input_tokens),
-            "#Output tokens": lambda c: _count(c.output_tokens),
-        },
-    ),
-    "tests": (
-        lambda report: report.tested,
-        {
-            "Model": "verdict.model",
-            "#Wave": "verdict.wave",
-            "#Unadjusted gap": lambda r: gap_words(r.unadjusted and r.unadjusted.gap),
-            "#Its adjusted p": lambda r: (
-                NONE
-                if r.unadjusted is None
-                else p_words(r.p_adjusted_unadjusted, r.p_floor_unadjusted)
-            ),
-            "#Variance taken off": lambda r: _percent(r.outcomes[0].rho2) if r.outcomes else NONE,
-            "#90 % interval": lambda r: range_words(r.equivalence and r.equivalence.interval90),
-            "#p of the gap": lambda r: p_words(r.verdict.p, r.verdict.p_floor),
-            "#p of clearing": lambda r: p_words(r.verdict.p_clear),
-        },
-    ),
-    "stratum_gaps": (
-        lambda report: [
-            (result.model, result.verdict.wave, gap)
-            for result in report.tested
-            for gap in result.strata
-        ],
-        {
-            "Model": 0,
-            "#Wave": 1,
-            "Stratum": lambda row: row[2].stratum,
-            "#Gap": lambda row: signed(row[2].gap),
-            "#95 % interval": lambda row: range_words(row[2].interval),
-            "#Instances": lambda row: f"{row[2].n_public} + {row[2].n_private}",
-        },
-    ),
-    "missing": (
-        lambda report: [r for r in report.tested if r.missing.public or r.missing.private],
-        {
-            "Model": "verdict.model",
-            "#Wave": "verdict.wave",
-            "#Public": lambda r: f"{r.missing.public} ({_percent(r.missing.share_public)})",
-            "#Private": lambda r: f"{r.missing.private} ({_percent(r.missing.share_private)})",
-            "#p": lambda r: p_words(r.missing.p),
-            "#Ranks": _ranks,
-            "#p of ranks": lambda r: _p(r.missing.rank_p),
-            "#Gap, filled": lambda r: gap_words(r.missing.blind_gap),
-            "#Adjusted p, filled": lambda r: _p(r.missing.blind_p),
-            "#Tipping point": _tipping,
-        },
-    ),
-    "excluded": (
-        lambda report: [
-            (model, look.wave, why) for look in report.looks for model, why in look.excluded
-        ],
-        {"Model": 0, "#Wave": 1, "Why": 2},
-    ),
-    "served": (
-        lambda report: report.served,
-        {
-            **_MODEL,
-            "Provider": "provider",
-            "Asked for": "asked",
-            "Served": lambda s: ", ".join(s.served) or "nothing served",
-            "Settings": lambda s: _settings(s.settings),
-            "Tranches": lambda s: ", ".join(map(str, s.tranches)),
-            "Data kept": lambda s: s.retention or NONE,
-        },
-    ),
-    "burned": (
-        lambda report: report.burned,
-        {
-            **_MODEL,
-            "#Burned": "burned",
-            "#Unexposed": "unexposed",
-            "#Left out": "left_out",
-            "#Staying in the test": "staying",
-        },
-    ),
-}
+
+@cache
+def _compiled(text: str) -> Callable[..., Any]:
+    """An expression of ``words.yaml``."""
+    pages = templates_in("analysis.report", escape=False, **_FILTERS)
+    compiled: Callable[..., Any] = pages.compile_expression(text, undefined_to_none=False)
+    return compiled
+
+
+def _columns(texts: Mapping[str, str], report: Report | None = None) -> Columns:
+    return {label: partial(_value, _compiled(text), report) for label, text in texts.items()}
+
+
+def _value(column: Callable[..., object], report: Report | None, row: object) -> object:
+    return column(report=report, row=row)
