@@ -73,13 +73,6 @@ _LONGEST = 60  # characters of a fact
     help="Make every grade again from its stored attempt. Needs the study's key.",
 )
 @click.option(
-    "--stamp",
-    metavar="URL",
-    default="",
-    show_default="none",
-    help="If all holds, store a time-stamp (RFC 3161) of the newest record by the authority there.",
-)
-@click.option(
     "--checkpoint-out",
     metavar="FILE",
     type=PATH,
@@ -87,9 +80,7 @@ _LONGEST = 60  # characters of a fact
     help="If all holds, sign a checkpoint and write it to a new file, to be kept elsewhere.",
 )
 @json_option
-def verify(
-    study: Study, stamp: str, checkpoint_out: Path | None, as_json: bool, **asked: Any
-) -> None:
+def verify(study: Study, checkpoint_out: Path | None, as_json: bool, **asked: Any) -> None:
     """Check the ledger, every stored object, the release and the reports against what was recorded.
 
     Checks signatures and dates, that each record was made once, and that no attempt is missing.
@@ -101,13 +92,9 @@ def verify(
       dosimeter verify --study my-study
       dosimeter verify --checkpoint release/checkpoint.txt
       dosimeter verify --regrade --json | jq '.problems[]'
-      dosimeter verify --stamp https://tsa.example.org/tsr
     """
-    from registry.checkpoints.timestamp import check_url, stamp_record
     from study.steps.verify.verify import VerifyRequest
 
-    if stamp:
-        check_url(stamp)
     if asked["head"] and not re.fullmatch("sha256:[0-9a-f]{64}", asked["head"]):
         raise StudyError(f"--head {asked['head']}: write sha256: and 64 hexadecimal digits")
     request = VerifyRequest(**asked, processes=os.cpu_count() or 1)
@@ -118,9 +105,6 @@ def verify(
     print_verification(verification, as_json)
     if not verification.holds:
         sys.exit(Exit.BROKEN)
-    if stamp:
-        stamp_record(study.store, study.ledger.entries()[-1], stamp)
-        print_note("stored a time-stamp of the ledger's newest record")
     if checkpoint_out:
         signed = make_checkpoint(study)
         write_whole(checkpoint_out, signed.note, new=True)

@@ -19,7 +19,6 @@ from registry.checkpoints.check import check_checkpoints
 from registry.checkpoints.timestamp import (
     Authorities,
     check_token,
-    check_url,
     request_token,
     stamp_record,
     stamped_at,
@@ -101,15 +100,6 @@ def test_an_authority_that_fails_is_one_error_and_stores_nothing(authority: Auth
         assert not isinstance(caught.value, BrokenPromise)
     with pytest.raises(RegistryError, match=r"127.0.0.1: no time-stamp: it cannot be reached"):
         request_token(DATA, "http://127.0.0.1:1/tsr")
-
-
-@pytest.mark.parametrize(
-    "url", ["ftp://host/", "file:///etc/passwd", "host", "https://", "https://anna:secret@host/tsr"]
-)
-def test_other_urls_are_refused_without_their_secret(url: str) -> None:
-    with pytest.raises(RegistryError) as caught:
-        check_url(url)
-    assert "secret" not in str(caught.value)
 
 
 def test_the_stamps_in_a_store_are_counted(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from registry.checkpoints.checkpoint import sign_checkpoint
+from registry.checkpoints.timestamp import stamp_record
 from registry.ledger.records import Release
 from registry.stores.folder import FolderStore
 from study.steps.init.folder import init_study
@@ -68,7 +69,7 @@ def test_a_checkpoint_is_written_once_and_shows_a_ledger_that_was_rewritten(
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_a_checkpoint_is_stamped_with_a_time(drawn: Study, tmp_path: Path) -> None:
     with serve(make_authority(tmp_path / "tsa")) as authority:
-        _verify(drawn, "--stamp", authority.url)
+        stamp_record(drawn.store, drawn.ledger.entries()[-1], authority.url)
     (token,) = (drawn.folder / "store" / "stamps").rglob("*.tsr")
     record = max((drawn.folder / "store" / "ledger").glob("*.json"))
     assert authority.verifies(record, token), "as a stranger would"
