@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -231,38 +229,6 @@ def test_a_new_key_never_overwrites_one(tmp_path: Path) -> None:
     assert (made.exit_code, made.stdout) == (0, "")
     assert key.stat().st_mode & 0o777 == 0o600
     assert key.read_bytes() != before
-
-
-def checked(custody: Custody, *files: Path, code: int = 0) -> list[dict[str, Any]]:
-    command = ("keys", "check", *map(str, files), "--json", "--study", str(custody.study.folder))
-    done = run(*command)
-    assert done.exit_code == code, done.output
-    assert not re.search("AGE-SECRET-KEY-1[0-9A-Z]", done.output)
-    rows: list[dict[str, Any]] = json.loads(done.stdout)["keys"]
-    return rows
-
-
-def test_check_says_whose_a_key_is_and_what_it_opens(custody: Custody, tmp_path: Path) -> None:
-    (operator,) = checked(custody)
-    assert (operator["key"], operator["opens_draw"]) == ("the operator's", False)
-    custody.bring_back()
-    assert [row["key"] for row in checked(custody)] == ["the study's", "the operator's"]
-    strange = tmp_path / "strange.txt"
-    write_identity(strange)
-    write_identity(tmp_path / "recipient.txt", RECIPIENT)
-    (reader,) = checked(custody, tmp_path / "recipient.txt")
-    assert (reader["key"], reader["opens_draw"]) == ("a recipient's, which signs nothing", True)
-    (other,) = checked(custody, strange, code=2)
-    assert (other["key"], other["opens_draw"]) == ("another's", False)
-    assert other["problem"] == "no key of this study"
-    custody.key.chmod(0o644)
-    (open_to_all,) = checked(custody, custody.key, code=2)
-    assert open_to_all["problem"].startswith("others can read this key: chmod 600")
-    custody.key.write_text("# a note, and no key\n")
-    custody.key.chmod(0o600)
-    (bad,) = checked(custody, custody.key, code=2)
-    assert bad["problem"] == "holds no AGE-SECRET-KEY-1… line"
-    assert run("keys", "check", "--study", str(custody.study.folder)).exit_code == 2
 
 
 # --- the vault ---
