@@ -22,16 +22,21 @@ def is_remote(store: Store) -> bool:
 
 
 def parallel_map(
-    store: Store, work: Callable[[T], R], items: Iterable[T], ahead: int = _AHEAD
+    store: Store,
+    work: Callable[[T], R],
+    items: Iterable[T],
+    ahead: int = _AHEAD,
+    writes: bool = False,
 ) -> Iterator[R]:
     """Yield the result of ``work`` for each item, in the order of the items.
 
     ``work`` reads or writes objects of the store. On a remote store it runs on 32 threads, with at
-    most 128 items, or ``ahead``, begun; on any other in this thread, one by one. The
+    most 128 items, or ``ahead``, begun; on any other in this thread, one by one, unless it
+    ``writes``: then it waits for a disk, which syncs files of several threads together. The
     items are always taken in this thread. Raises the first error of ``work`` in that order, and
     begins no more items after it.
     """
-    if not is_remote(store):
+    if not is_remote(store) and not writes:
         yield from map(work, items)
         return
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -225,7 +225,7 @@ def import_wave(
             _put(study, context, cell, run, _episode(cell, run, digest, entry.time))
             return b"\1"
 
-        finished = b"".join(parallel_map(study.store, put, cells))
+        finished = b"".join(parallel_map(study.store, put, cells, writes=True))
         closed = close_wave(study, context, manifest, cells, finished, now, watch, records)
     return closed, tuple(dict.fromkeys(words for each in logs for words in each.log.warnings))
 
