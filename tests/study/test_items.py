@@ -186,7 +186,8 @@ def test_the_files_of_a_folder_are_one_pool_with_the_same_columns(tmp_path: Path
 def test_an_input_file_that_no_release_may_hold_is_refused_with_its_row(tmp_path: Path) -> None:
     pool, place = tmp_path / "questions.csv", tmp_path / "study"
     write_questions(pool)
-    dosimeter("init", place, "--items", pool)
+    pool.write_text(pool.read_text("utf-8").replace("a,b,c,d", "Wahl 1,Wahl 2,Wahl 3,Wahl 4", 1))
+    assert "\nA. " in dosimeter("init", place, "--items", pool)
     (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0")
     head, *rows = pool.read_text(encoding="utf-8").splitlines()

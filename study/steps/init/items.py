@@ -10,7 +10,7 @@ from typing import Any
 
 from generators.items import FAMILY
 from generators.items.check import number_of
-from generators.items.item import Score, item_bytes
+from generators.items.item import LETTERS, Score, item_bytes
 from generators.items.pool import ORDERED, Columns, Group, stratum_name
 from generators.seed import EXAMPLE_SEED, Seed
 from generators.title import split_headline
@@ -24,6 +24,7 @@ _ANSWERS = ("answer", "key", "target", "label", "correct", "correct_answer", "so
 _LISTS = ("choices", "options")
 _GROUPS = ("group", "passage", "passage_id", "document", "context_id", "story")
 _CHOICE = re.compile(r"(?:option|choice|answer)?[ _]?([a-z]|[0-9]{1,2})", re.IGNORECASE)
+_LETTERED = re.compile(r"(?:.*[ _])?([a-z]|[0-9]{1,2})", re.IGNORECASE)  # in any language
 SHOWN = 3
 _LETTER = "Answer with the letter of the right choice."
 
@@ -75,7 +76,7 @@ def guess_pool(path: Path) -> GuessedPool:
         names = ", ".join(rows[0])
         raise StudyError(f"{path}: no column {', '.join(_ANSWERS)}: rename that of the answers "
                          f"(columns: {names})")  # fmt: skip
-    choices = _choices(rows, {prompt, answer})
+    choices = _choices(rows, prompt, answer)
     score: Score = "choice" if choices else "exact"
     if not choices and all(number_of(row[answer]) is not None for row in rows):
         score = "number"
@@ -103,10 +104,17 @@ def _longest(rows: Sequence[Mapping[str, Any]]) -> str:
     return max(rows[0], key=lambda name: sum(len(str(row[name])) for row in rows))
 
 
-def _choices(rows: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple[str, ...]:
+def _choices(rows: Sequence[Mapping[str, Any]], prompt: str, answer: str) -> tuple[str, ...]:
     if listed := _named(rows, _LISTS):
         return (listed,)
-    found = [(m[1].lower(), n) for n in rows[0] if n not in taken and (m := _CHOICE.fullmatch(n))]
+    by_letter = all(
+        len(letter := str(row[answer])) == 1 and letter.upper() in LETTERS for row in rows
+    )
+    form, others = (
+        _LETTERED if by_letter else _CHOICE,
+        [n for n in rows[0] if n not in (prompt, answer)],
+    )
+    found = [(m[1].lower(), n) for n in others if (m := form.fullmatch(n))]
     return tuple(name for _, name in sorted(found)) if len(found) > 1 else ()
 
 
