@@ -197,15 +197,6 @@ class VerifyRequest:
     processes: int = 1  # that grades are made again by
 
 
-_CODE, _REPORTS_RECORDED = "the code is what the records name", "the reports are those recorded"
-# What no check shows of a promise.
-_WORDS = {
-    _CODE: ("that this code ran, and asked all models alike, is the owner's word",),
-    _REPORTS_RECORDED: ("that their numbers follow from the results: `dosimeter report` with the"
-                        " key makes them again",),
-}  # fmt: skip
-
-
 def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     """Recompute every promise of the study.
 
@@ -246,25 +237,21 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
         grades = [*regrade_study(study, watch, request.processes, counts)]
     elif request.regrade:
         grades = [("", "the grades: what they rest on does not hold")]
-    groups: dict[str, list[Finding]] = {
-        "what was published is what was recorded": [
-            *check_release(study, entries, request.release)
-        ],
-        _REPORTS_RECORDED: [*check_reports(study, entries)],
-        _CODE: [*check_code(entries)],
-        "each grade follows from its attempt": grades,
-    }
-    promises = [*found.promises, *_record_promises(found, plan)]
-    promises += [
-        promise_of(
-            promise,
-            "as far as there are any",
-            [*(words for place, words in findings if not place), *_WORDS.get(promise, ())],
-            [f"{place}: {words}" for place, words in findings if place],
-        )
-        for promise, findings in groups.items()
+    reported = "that their numbers follow: `dosimeter report` with the key makes them again"
+    ran = "that this code ran, and asked all models alike, is the owner's word"
+    release, reports = check_release(study, entries, request.release), check_reports(study, entries)
+    groups: list[tuple[str, list[Finding], tuple[str, ...]]] = [
+        ("what was published is what was recorded", [*release], ()),
+        ("the reports are those recorded", [*reports], (reported,)),
+        ("the code is what the records name", [*check_code(entries)], (ran,)),
+        ("each grade follows from its attempt", grades, ()),
     ]
-    findings = [*plan, *(finding for group in groups.values() for finding in group)]
+    promises = [*found.promises, *_record_promises(found, plan)]
+    for promise, group, never in groups:
+        unshown = (*(words for place, words in group if not place), *never)
+        problems = [f"{place}: {words}" for place, words in group if place]
+        promises.append(promise_of(promise, "as far as there are any", unshown, problems))
+    findings = [*plan, *(finding for _, group, _ in groups for finding in group)]
     return _with(replace(found, promises=tuple(promises)), findings, counts)
 
 
