@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold code: neither blank, nor a comment, nor of a docstring. These limits only fall: a
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 43_020,
+    "platform": 43_012,
     "picard": 11_497,
     "families": 7_321,
     "benchmarks": 2_784,
