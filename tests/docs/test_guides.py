@@ -21,18 +21,12 @@ from click.testing import CliRunner
 
 from analysis.report.write import DATA
 from study.main import main
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, completion, serve
 
 DOCS = Path(__file__).parents[2] / "docs"
 ITEMS, SERVER = 84, "http://127.0.0.1:8000/v1"
-TASK = """\
-import json
-from inspect_ai import Task, task
-from inspect_ai.dataset import json_dataset
-@task
-def my_task():
-    return Task(json_dataset("data.jsonl"))
-"""
+TASK = cases(__file__, "task")
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:

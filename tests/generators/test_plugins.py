@@ -12,15 +12,7 @@ from generators.errors import GeneratorError
 from tests.cases import cases
 from tests.plugins import installing
 
-FAMILY = """
-from dataclasses import replace
-from generators.basics.compute_average import FAMILY as AVERAGE
-FAMILY = replace(AVERAGE, name="{name}", version="{version}")
-def make(): return FAMILY
-def explode(): raise ImportError("no module named 'scope'")
-NOTHING = object()
-CLASS = type("C", (), {{"generate": None, "__init__": lambda self: None}})
-"""
+FAMILY = cases(__file__, "family")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from generators.grading.rubric import (
 )
 from generators.grading.rubric import score_verdicts as score
 from generators.task import TruthTable
+from tests.cases import cases
 
 TABLES = {"images": TruthTable(("name", "count"), (("a", 1), ("b", 2), ("c", 3), ("d", 4)))}
 RUBRIC = fill_rubric(
@@ -42,14 +43,7 @@ RUBRIC = fill_rubric(
 
 
 def test_a_metarubric_makes_a_part_a_row():
-    assert [each.id for each in RUBRIC.parts] == [
-        "given/0",
-        "counts/0",
-        "counts/1",
-        "counts/2",
-        "counts/3",
-        "style/0",
-    ]
+    assert [each.id for each in RUBRIC.parts] == cases(__file__, "parts")
     third = RUBRIC.parts[3]
     assert (third.text, third.source, third.weight) == ("c shows 3.", "images/2", 3.0)
 

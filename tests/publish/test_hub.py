@@ -19,6 +19,7 @@ from publish.hub import HubPlace, Uploaded, _remote_reason, upload_release
 from publish.leakcheck.check import check_folder
 from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
+from tests.cases import cases
 
 pytestmark = pytest.mark.hub
 
@@ -171,15 +172,7 @@ def test_a_branch_that_keeps_changing_is_given_up(hub: Any, upload: Upload, chec
     assert hub.repositories[REPOSITORY].tags == {}
 
 
-PROGRAM = """
-import sys
-from pathlib import Path
-from publish.hub import HubPlace, upload_release
-from publish.leakcheck.check import release_files
-
-check = lambda folder: list(release_files(folder))
-print(upload_release(Path(sys.argv[1]), HubPlace(sys.argv[2]), check).revision)
-"""
+PROGRAM = cases(__file__, "upload")
 
 
 def start(hub: Any, program: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:

@@ -242,15 +242,7 @@ def test_a_calibration_on_record_holds(folder: Path) -> None:
     assert dict(found.counts)["calibrations"] == 1
 
 
-@pytest.mark.parametrize(
-    ("wrong", "problem"),
-    [
-        ({"how": "altered"}, "was altered"),
-        ({"plan": "sha256:" + "0" * 64}, "its plan"),
-        ({"result": "sha256:" + "0" * 64}, "the name of its result"),
-        ({"objects": 2}, "objects 2, 1 found"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "problem"), cases(__file__, "problems"))
 def test_a_calibration_that_is_not_as_recorded_is_found(
     folder: Path, wrong: dict[str, object], problem: str
 ) -> None:

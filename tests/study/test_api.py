@@ -12,6 +12,7 @@ import pytest
 from registry.result_row import COLUMNS
 from study.api import open_study
 from study.errors import StudyError
+from tests.cases import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,16 +60,7 @@ def test_a_colleague_without_the_key_reads_what_is_published(demo_study: Path) -
     shutil.rmtree(demo_study / "keys")
     opened = open_study(demo_study)
     public = opened.public_results(wave=1)
-    assert list(public.columns) == [
-        "wave",
-        "model",
-        "stratum",
-        "arm",
-        "mean",
-        "seeds",
-        "interval_low",
-        "interval_high",
-    ]
+    assert list(public.columns) == cases(__file__, "columns")
     (mean,) = public.query(
         "wave == 0 and model == 'before-1' and stratum == 'all' and arm == 'public'"
     )["mean"]

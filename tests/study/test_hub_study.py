@@ -11,6 +11,7 @@ import pytest
 
 from study.protocol.protocol import read_protocol
 from study.steps import pipeline
+from tests.cases import cases
 from tests.hub_server import HubServer
 from tests.study.conftest import TINY, make_study
 
@@ -37,29 +38,8 @@ def test_publish_uploads_records_the_revision_and_is_idempotent(
         assert folder.content == record.content
 
 
-MAKE = """
-import json
-from huggingface_hub import HfApi
-api = HfApi()
-for name, private in (("alice/kept", True), ("alice/open", False)):
-    api.create_repo(name, repo_type="dataset", private=private)
-    for part, questions in (("b", "34"), ("a", "12")):
-        rows = [{"question": f"Is {each} right?", "answer": 1} for each in questions]
-        lines = "\\n".join(map(json.dumps, rows)).encode()
-        place = {"path_in_repo": f"data/{part}.jsonl", "repo_id": name, "repo_type": "dataset"}
-        api.upload_file(path_or_fileobj=lines, **place)
-"""
-READ = """
-import sys
-from pathlib import Path
-from study.errors import StudyError
-from study.protocol.pool import read_rows
-for place in sys.argv[1:]:
-    try:
-        print([row["question"][3] for row in read_rows(Path(place))])
-    except StudyError as error:
-        print(error)
-"""
+MAKE = cases(__file__, "make")
+READ = cases(__file__, "read")
 INIT = "from study.main import main; main()"
 
 

@@ -15,6 +15,7 @@ from study.main import main
 from study.steps import pipeline
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.study import Study
+from tests.cases import cases
 
 
 def run(*arguments: str) -> Result:
@@ -71,18 +72,7 @@ def test_publish_and_report_count_the_instances_that_they_check(copied: Path) ->
 def test_the_ledger_tells_the_story_in_order(finished: Study) -> None:
     # Other tests look at its arms and scores.
     kinds = [entry.kind for entry in finished.ledger.entries() if entry.kind != "look"]
-    assert kinds == [
-        "announcement",
-        "sealed-set",
-        "preregistration",
-        "study-files",
-        "run-manifest",
-        "wave-closed",
-        "release",
-        "run-manifest",
-        "wave-closed",
-        "report",
-    ]
+    assert kinds == cases(__file__, "kinds")
 
 
 def test_everything_verifies_with_the_key_and_without(finished: Study) -> None:

@@ -16,6 +16,7 @@ import pytest
 from harness.models.scripted import HASH_FILES, Memory, load_memory
 from registry.ledger.chain import Ledger
 from study.steps import pipeline
+from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 
 pytestmark = [pytest.mark.docker]
@@ -23,20 +24,7 @@ pytestmark = [pytest.mark.docker]
 ROOT = Path(__file__).resolve().parents[2]
 MOST_COMMANDS = 6  # `dosimeter init` among them
 SMALL = 4  # instances in each arm of each stratum, for a gap of 60 points; init writes more
-_EDITOR = """\
-import os, re, sys
-path = sys.argv[1]
-text = open(path, encoding="utf-8").read()
-marked = [line for line in text.splitlines() if "# edit this" in line]
-assert [line.split(":")[0].strip() for line in marked] == ["my-model"], marked
-text = text.replace("model: name-at-the-server", "model: the-model")
-text = text.replace("http://127.0.0.1:8000/v1", os.environ["SERVER_URL"])
-text = re.sub(r"(?m)^stamps:.*\\n", "", text)  # they need the network
-if seeds := os.environ["SMALL"]:
-    text = re.sub(r"seeds_per_arm: [0-9]+", f"seeds_per_arm: {seeds}", text)
-    text = text.replace("{preset: standard-v1, ", "{preset: standard-v1, target_gap: 0.6, ")
-open(path, "w", encoding="utf-8").write(text)
-"""
+_EDITOR = cases(__file__, "editor")
 
 
 def walk_through() -> str:

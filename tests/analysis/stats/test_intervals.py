@@ -14,6 +14,7 @@ from statsmodels.stats.weightstats import ttost_ind
 
 from analysis.errors import AnalysisError
 from analysis.stats.intervals import estimate_gap, estimate_gaps, estimate_mean, p_words, tost
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -189,19 +190,7 @@ def test_columns_at_once_are_columns_alone():
             assert (one.n_public, one.n_private) == (alone.n_public, alone.n_private)
 
 
-@pytest.mark.parametrize(
-    ("p", "floor", "words"),
-    [
-        (1 / 20_000, 1 / 20_000, "≤ 0.00005"),
-        (2 / 20_000, 1 / 20_000, "0.00010"),
-        (1 / 32_768, 1 / 32_768, "≤ 0.000031"),
-        (0.0005, 0.0005, "≤ 0.0005"),
-        (0.005, 0.005, "≤ 0.0050"),
-        (0.0123, 1 / 20_000, "0.0123"),
-        (0.0, 0.0, "< 0.00001"),
-        (1.0, 0.0, "1.0000"),
-    ],
-)
+@pytest.mark.parametrize(("p", "floor", "words"), cases(__file__, "words"))
 def test_a_p_at_its_floor_is_a_bound(p, floor, words):
     assert p_words(p, floor) == words
 

@@ -36,6 +36,7 @@ from generators.task import Limits
 from generators.validation.result import NULL_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
+from tests.cases import cases
 from tests.generators.measures import as_many
 from tests.generators.words import Forced, Told
 
@@ -126,16 +127,7 @@ def verdicts_on(truth, counts, average, **described):
 
 
 def test_a_miscount_costs_its_picture_and_the_average_but_not_consistency():
-    assert verdicts_on([1, 2, 3, 4], [1, 2, 3, 5], 2.75) == {
-        "answer_block": [True],
-        "answer_schema": [True],
-        "count_circles": [True, True, True, False],
-        "average_circles": [False],
-        "average_consistent": [True],
-        "median_circles": [True],
-        "spread_of_circles": [False],
-        "different_counts": [True],
-    }
+    assert verdicts_on([1, 2, 3, 4], [1, 2, 3, 5], 2.75) == cases(__file__, "miscount")
 
 
 def test_what_describes_the_counts_needs_half_of_them():

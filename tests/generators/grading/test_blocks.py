@@ -11,34 +11,16 @@ from hypothesis import strategies as st
 
 from generators.grading.answer import parse_answer
 from generators.grading.blocks import MAX_COMMAS, MAX_TRIED, REPAIRS, find_block, mend_object
+from tests.cases import cases
 
 KEY = '{"task": "t", "a": 1}'
-REPAIRED = {
-    "<ANSWER>\n@\n</ANSWER>": ("tag_form",),
-    "**<answer>**\n@\n**</answer>**": ("tag_form",),
-    "**<answer>\n@\n</answer>**": ("tag_form",),
-    "`<answer>`\n@\n`</answer>`": ("tag_form",),
-    "< answer >\n@\n</ answer >": ("tag_form",),
-    "\\<answer\\>\n@\n\\</answer\\>": ("tag_form",),
-    "&lt;answer&gt;\n@\n&lt;/answer&gt;": ("tag_form",),
-    "So <answer>@</answer>.": ("tag_form",),
-    "<answer>\n@": ("tag_unclosed",),
-    "<answer>\n@\n<answer>": ("tag_unclosed",),
-    "**<Answer>**\n@": ("tag_form", "tag_unclosed"),
-    "Here it is:\n```json\n@\n```\nDone.": ("tag_missing",),
-    "```\n@": ("tag_missing",),
-    "Here it is:\n@": ("tag_missing",),
-    "@": ("tag_missing",),
-    "<answer>\n```json\n@\n```\n</answer>": ("fence",),
-    "<answer>\n```json\n@\n```": ("tag_unclosed", "fence"),
-    "`<answer>`\n```json\n@\n```\n`</answer>`": ("tag_form", "fence"),
-}
+REPAIRED = cases(__file__, "repaired")
 
 
 @pytest.mark.parametrize(("form", "repairs"), REPAIRED.items())
 def test_each_form_is_read_and_its_repairs_are_named(form, repairs):
     block = find_block(form.replace("@", KEY))
-    assert (block.value, block.repairs) == (json.loads(KEY), repairs)
+    assert (block.value, block.repairs) == (json.loads(KEY), (*repairs,))
     block = find_block(form.replace("@", KEY[:-1] + ",\n}"))
     assert (block.value, block.repairs) == (json.loads(KEY), (*repairs, "trailing_comma"))
     assert find_block(form.replace("@", KEY[:-1])) is None  # cut JSON is not completed
@@ -64,13 +46,7 @@ def test_commas_within_texts_stay():
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a": 1,,}',
-        '{"a": NaN,}',
-        '{"a": 1, "a": 2,}',
-        "{'a': 1}",
-        '{"a": 1} {"b": 2}',
-        '[{"a": 1},]',
-        '{"a": 1, // one\n}',
+        *cases(__file__, "unreadable"),
         '{"a": ' + "9" * 5000 + ",}",
         '{"a": ' + "[" * 100_000 + "]" * 100_000 + ",}",
     ],

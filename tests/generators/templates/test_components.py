@@ -245,18 +245,7 @@ def test_a_tree_has_its_clutter_beside_it():
     assert not any(file.path.startswith("artifacts/t/") for file in files[1:])
 
 
-@pytest.mark.parametrize(
-    ("config", "complaint"),
-    [
-        ({"cluter": 1}, "config.cluter: unknown key; did you mean 'clutter'?"),
-        ({"clutter": "lots"}, "config.clutter: a whole number is wanted"),
-        ({"clutter": [1]}, "config.clutter: true, a number or {count, pattern} is wanted"),
-        ({"clutter": {"number": 1}}, "config.clutter.number: unknown key"),
-        ({"clutter": {"pattern": "../*.txt"}}, "config.clutter.pattern: '../*.txt': **/*.txt or"),
-        ({"clutter": {"pattern": 3}}, "config.clutter.pattern: 3: "),
-        ({"clutter": 10**9}, "config.clutter.count: up to"),
-    ],
-)
+@pytest.mark.parametrize(("config", "complaint"), cases(__file__, "bad_clutter"))
 def test_bad_clutter_is_refused(config: Any, complaint: str):
     assert refusal("create_csv", {}, config).startswith(complaint)
 

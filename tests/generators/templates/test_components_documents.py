@@ -95,14 +95,7 @@ def test_without_a_schema_there_is_something():
 
 
 def test_xml_names_its_root_its_namespace_and_its_items():
-    content = {
-        "root_element": "shop",
-        "namespace": 'urn:x?a&"b"',
-        "schema": {
-            "books": {"type": "array", "count": 2, "element_name": "book", "items": "city"},
-            "grid": {"type": "array", "count": 2, "items": {"type": "array", "count": 3}},
-        },
-    }
+    content = cases(__file__, "namespace")
     written = raw("create_xml", content)
     assert written.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<shop xmlns=')
     root = ElementTree.fromstring(written)

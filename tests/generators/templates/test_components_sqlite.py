@@ -156,15 +156,7 @@ def test_the_forms_of_foreign_keys(key: Any):
 
 
 def test_a_key_that_is_no_row_number_takes_the_parents_values():
-    tables = [
-        {
-            "name": "a.b",
-            "columns": [{"name": "id", "type": "TEXT", "data_type": "city"}],
-            "rows": 4,
-        },
-        {"name": "c", "columns": [{"name": "x", "type": "TEXT", "foreign_key": "a.b"}], "rows": 50},
-        {"name": "d", "columns": [{"name": "y", "type": "TEXT", "foreign_key": "c.x"}], "rows": 50},
-    ]
+    tables = cases(__file__, "no_row_number")
     found = database({"tables": tables})
     cities = set(column(found, "a.b", "id"))
     assert set(column(found, "c", "x")) == cities
@@ -277,17 +269,7 @@ def test_numbers_of_varying_length():
 
 
 def test_the_space_counts_rows_columns_and_references():
-    space = samples.maker(
-        "create_sqlite",
-        {
-            "tables": [
-                {"name": "p", "columns": [{"name": "k", "type": "auto_id"}], "rows": 10},
-                {"name": "c", "columns": [{"name": "x", "type": "INTEGER", "foreign_key": "p"},
-                                          {"name": "a", "type": "INTEGER", "data_type": "age"}],
-                 "rows": 7},
-            ]
-        },
-    ).log10_space  # fmt: skip
+    space = samples.maker("create_sqlite", cases(__file__, "shop")).log10_space
     assert space == pytest.approx(7 * (1 + math.log10(53)))
 
 

@@ -83,20 +83,7 @@ HEADERS = ["ID", "FULL NAME", "PAY", "note:x", "Ünit"]
 
 
 def csv_data(draw: random.Random) -> tuple[bytes, list[str], list[dict[str, str]]]:
-    cells = [
-        "",
-        "  ",
-        "n/a",
-        "Nan",
-        'say "hi"',
-        "a,b",
-        "two\nlines",
-        "Engineering",
-        "10",
-        "9",
-        " 12 ",
-    ]
-    cells += 3 * ["-3.5", "10", "0.1", "0.2"] + ["1e3", "1_000", "inf"]
+    cells = cases(__file__, "cells") + 3 * ["-3.5", "10", "0.1", "0.2"] + ["1e3", "1_000", "inf"]
     headers = draw.sample(HEADERS, k=draw.randint(2, 5))
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator=draw.choice(["\n", "\r\n"]))

@@ -72,15 +72,7 @@ def test_queries_without_an_answer(sql: str, said: str, numbers: bytes) -> None:
 
 def test_dates_of_the_data_are_no_clock(numbers: bytes) -> None:
     """SQLite's own functions of dates on the same texts are the oracle."""
-    asked = (
-        "date('2024-02-28', '+2 day') || printf('%05.1f', 0)",
-        "julianday('2024-05-01') - julianday('2024-04-01 12:00')",
-        "strftime('%Y-%m now', '2024-02-28', 'start of month')",
-        "datetime(1700000000, 'unixepoch') || time('12:30') || unixepoch('2024-01-01')",
-        "date(NULL)",
-        "date('not a date')",
-        "(SELECT COUNT(*) FROM (SELECT 'now' AS n) WHERE n = 'now' AND date('2024-01-01') > '2')",
-    )
+    asked = cases(__file__, "dates")
     own = sqlite3.connect(":memory:")
     with closing(OpenFile("file", numbers)) as file:
         for each in asked:
@@ -189,19 +181,7 @@ def test_trees_as_deep_as_may_be_are_read() -> None:
             assert call_function(name, [path], file) == "7"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"a": 1' + "0" * 5000 + "}",
-        '{"a": NaN}',
-        '{"a": Infinity}',
-        '{"a": 1',
-        '{"a": 1} 2',
-        "",
-        "\ufeff\ufeff{}",
-        "{'a': 1}",
-    ],
-)
+@pytest.mark.parametrize("text", [*cases(__file__, "no_json"), '{"a": 1' + "0" * 5000 + "}"])
 def test_what_is_no_json(text: str) -> None:
     assert "JSON" in refused("json_value", "a", text)
 
@@ -273,15 +253,13 @@ def test_xml_that_is_too_deep() -> None:
 @pytest.mark.parametrize(
     "path",
     [
+        *cases(__file__, "paths"),
         "a" * 5_000,
         "a[" * 900,
         "[?" * 900,
         "a[" + "(" * 900,
         "a[" + "- " * 900 + "1]",
         "a[?" + "(" * 900,
-        "[[[[",
-        "'",
-        "\0",
     ],
 )
 def test_paths_that_are_none(name: str, path: str) -> None:

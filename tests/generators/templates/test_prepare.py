@@ -65,19 +65,7 @@ def test_samples_of_other_seeds_differ_and_of_the_same_do_not():
         assert (one.prompt, one.files) != (other.prompt, other.files)
 
 
-_DIGEST = """
-import hashlib
-from pathlib import Path
-from generators.seed import Seed
-from generators.templates.family import template_family
-from study.protocol.yaml import read_template
-digest = hashlib.sha256()
-for name in ("past", "formats"):
-    family = template_family(*read_template(Path(), name))
-    for question in family.questions:
-        digest.update(family.generate(question, Seed(bytes(31) + bytes([7]))).id.encode())
-print(digest.hexdigest())
-"""
+_DIGEST = cases(__file__, "digest")
 # What the library's samples of one seed are, for good: a change is a new version of how they are
 # drawn (prepare.VERSION).
 _GOLDEN = "d21d1cd1338ee70fd63e8a53eb1dbd430d0b24d725f31342c5a428cbfb42ee20"

@@ -212,15 +212,7 @@ def test_the_public_type_for_edits_is_read_as_ours() -> None:
     assert question.expected_content is not None
     assert '{{file_word:1:"{{artifacts}}/w.txt"}}' in question.expected_content  # as written
     filled = question.expected_content.replace('{{file_word:1:"{{artifacts}}/w.txt"}}', "now")
-    assert json.loads(filled) == {
-        "original_file": "{{artifacts}}/a.json",
-        "edits": [
-            {"path": "$.services[?(@.type == 'x')].level", "value": '{{semantic1:city}} "quoted"'},
-            {"path": "$.at", "value": "now"},
-        ],
-        "free": ["$.saved"],
-        "targeted": True,
-    }
+    assert json.loads(filled) == cases(__file__, "edits")
 
 
 @pytest.mark.parametrize(

@@ -130,17 +130,7 @@ def test_weights_of_rows_hold_for_columns_that_go_together() -> None:
 
 
 def test_a_database_stores_the_values_as_sqlite_would() -> None:
-    columns = [
-        {"name": "i", "type": "auto_id"},
-        {"name": "c", "type": "TEXT", "data_type": "city"},
-        {"name": "z", "type": "INTEGER", "data_type": "zip"},
-        {"name": "s", "type": "TEXT", "data_type": "status"},
-        {"name": "r", "type": "TEXT", "data_type": "region"},
-        {"name": "p", "type": "REAL", "data_type": "price"},
-        {"name": "k", "type": "REAL", "data_type": "rating"},
-        {"name": "b", "type": "BOOLEAN"},
-        {"name": "t", "type": "TEXT", "data_type": "price"},
-    ]
+    columns = cases(__file__, "stored_columns")
     data = made({"table_name": "t", "columns": columns, "rows": 500}, "create_sqlite")
     connection = sqlite3.connect(":memory:")
     connection.deserialize(data)

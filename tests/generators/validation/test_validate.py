@@ -15,6 +15,7 @@ from generators.validation.overlap import fingerprints
 from generators.validation.result import Validation
 from generators.validation.scores import MeanScore, key_misfits
 from generators.validation.validate import NULL_SEEDS, public_seeds, validate
+from tests.cases import cases
 from tests.generators.measures import shared_fingerprints, solver_score
 
 
@@ -58,19 +59,7 @@ def test_a_sound_family_holds():
 def test_a_broken_family_is_told_all_that_is_wrong():
     found = validate(as_average(Broken, key=short_key), "easy", 2)
     assert not found.holds
-    assert [line.split(",")[0] for line in found.problems] == [
-        "the key scores 0.979",
-        "the solver scores 0.015",
-        "the solver meets 0 of 36 parts of found_numbers: less than 0.9",
-        "the solver meets 0 of 12 parts of block_averages: less than 0.9",
-        "the solver meets 0 of 2 parts of computed_average: less than 0.9",
-        "the null answer 'oracle' scores 1.000",
-        "the attacker 'file sizes",
-        "another process makes other bytes of the same seeds",
-        "two seeds share an id",
-        "says asks other things of other instances: give it the table of the truth that it is "
-        "about as its source",
-    ]
+    assert [line.split(",")[0] for line in found.problems] == cases(__file__, "problems")
 
 
 def test_a_key_that_does_not_fit_the_schema_is_named():

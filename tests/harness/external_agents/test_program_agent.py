@@ -240,14 +240,7 @@ def test_a_failure_of_the_provider_ends_the_program(sandboxes: DockerSandboxes) 
 
 # --- attacks from inside: the agent's own loss, and nothing beyond the budget ---
 
-KNOCK = """\
-import socket
-def link():
-    s = socket.socket(socket.AF_UNIX)
-    s.settimeout(5)
-    s.connect('/model/model.sock')
-    return s
-"""
+KNOCK = cases(__file__, "knock")
 ATTACKS = cases(__file__, "attacks")
 
 

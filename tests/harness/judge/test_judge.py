@@ -183,27 +183,7 @@ def test_an_answer_cannot_close_its_block_and_every_call_has_a_mark_of_its_own()
     assert all(planted not in request["messages"][0]["content"] for request in served.requests)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "All criteria are met.",
-        "[true, true]",
-        '{"verdicts": []}',
-        '{"verdicts": [{"id": "c1", "met": true}]}',
-        '{"verdicts": [{"id": "c1", "met": true}, {"id": "c1", "met": true}]}',
-        '{"verdicts": [{"id": "c1", "met": true}, {"id": "c3", "met": true}]}',
-        '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": "true"}]}',
-        '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": 1}]}',
-        '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": null}]}',
-        '{"verdicts": [{"id": "c1", "met": true}, {"id": ["c2"], "met": true}]}',
-        '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": true}], "note": 1}',
-        '{"verdicts": [{"id": "c1", "met": true}, {"id": "c2", "met": true}]} So it is.',
-        '{"verdicts": [{"id": "c1", "met": true, "id": "c2"}, {"id": "c2", "met": true}]}',
-        '{"verdicts": {"c1": true, "c2": true}}',
-        "[" * 100_000,
-    ],
-)
+@pytest.mark.parametrize("text", [*cases(__file__, "unreadable"), "[" * 100_000])
 def test_a_reply_of_another_form_is_no_verdict(text: str) -> None:
     assert read_verdicts(Message(Role.ASSISTANT, text), 2) is None
 

@@ -80,16 +80,7 @@ def test_what_is_no_call_is_an_answer(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ('<tool_call>{"name": "read_file", "arguments": {"path": </tool_call>', "read_file"),
-        ("<tool_call>read_file(a)</tool_call>", ""),
-        ('<tool_call>{"name": "fly", "arguments": {}}</tool_call>', "fly"),
-        ("<tool_call>7</tool_call>", ""),
-        ("<tool_call></tool_call>", ""),
-        ("<tool_call>" + "[" * 100_000, ""),
-        ('<tool_call>{"name": "read_file", "arguments": {"file": "a"}}</tool_call>', "read_file"),
-    ],
+    ("text", "name"), [*cases(__file__, "malformed"), ("<tool_call>" + "[" * 100_000, "")]
 )
 def test_a_call_that_is_wrong_is_answered_with_what_would_be_right(text: str, name: str) -> None:
     model = TextCalls(Playback([say(text), say("done")]))

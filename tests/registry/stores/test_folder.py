@@ -15,21 +15,12 @@ import pytest
 from registry.errors import MissingKey, StoreError
 from registry.stores import open_store
 from registry.stores.folder import FolderStore
+from tests.cases import cases
 from tests.faults import remount
 
 ROOT = Path(__file__).resolve().parents[3]
 
-WRITER = """
-import sys
-from itertools import count
-from registry.stores.folder import FolderStore
-from tests.faults import remount
-
-store = FolderStore(sys.argv[1], durable=False)
-print("ready", flush=True)
-for number in count():
-    store.put(f"{sys.argv[2]}/{number:06d}", bytes([number % 256]) * 300_000)
-"""
+WRITER = cases(__file__, "writer")
 
 
 def test_a_folder_of_many_names_is_listed_in_order(tmp_path: Path) -> None:

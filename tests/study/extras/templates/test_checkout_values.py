@@ -35,19 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 def test_the_lists_have_the_types_that_they_stand_under(checkout: Path) -> None:
     values = read_checkout(checkout)
     assert values.pools == {"default": ["quokka", "numbat"]}
-    assert values.types == {
-        "region": ["Upper Valley", "Lower Valley"],
-        "category": ["Hats", "Shoes"],
-        "first_name": ["Ada", "Bob", "Ada"],
-        "last_name": ["Stone", "Hill"],
-        "city": ["Oakville", "Elmton"],
-        "status": ["open", "shut"],
-        "mail_domain": ["mail.test", "post.test"],
-        "course": ["Weaving 101", "Knots 7"],
-        "boolean": ["true", "no", "1"],
-        "product": ["Left Shoe"],
-        "semester": ["Rainy 2030", "Rainy 2031", "Dry 2030", "Dry 2031"],
-    }
+    assert values.types == cases(__file__, "types")
     assert values.left_out == 2
     assert not (checkout / "src" / "was_run").exists()
 

@@ -68,15 +68,7 @@ def test_a_check_of_chosen_questions_reports_these(template: Path) -> None:
 
 
 def test_a_study_may_name_the_right_questions_of_a_file(template: Path, tmp_path: Path) -> None:
-    text = """\
-study: chosen
-tasks: [{template: mine.yml, questions: [%s]}]
-seeds_per_arm: 3
-models: {honest: {provider: scripted, agent: honest, error_rate: 0.3}}
-waves: [[honest]]
-plan: {permutations: 199, looks: 1}
-sandbox: {kind: local}
-"""
+    text = cases(__file__, "study")
     (tmp_path / "study.yaml").write_text(text % "greet, sums")
     assert [task.difficulty for task in read_protocol(tmp_path).tasks] == [
         "greet",

@@ -223,15 +223,7 @@ def test_links_that_lead_out_lead_nowhere_and_links_inside_are_followed(run, tmp
     }
     for name, target in links.items():
         (root / name).symlink_to(target)
-    for path, content, correct in (
-        ("near", "inside", True),
-        ("neardir/real", "inside", True),
-        ("out", "secret", False),
-        ("outdir/a", "secret", False),
-        ("up", "secret", False),
-        ("loop", "", False),
-        ("gone", "", False),
-    ):
+    for path, content, correct in cases(__file__, "links"):
         key = precheck("readfile_stringmatch", 1, file_to_read=path, expected_content=content)
         assert one(run, key) is correct, path
         assert one(run, precheck("files_exist", 1, files_to_check=[path])) is correct, path
@@ -364,13 +356,7 @@ def test_without_the_sandbox_tree_questions_about_files_are_undetermined(run, tr
         put_tree(run / "sandbox", {"of/another/run.txt": ""})
     (run / "responses.jsonl").write_text(lines(RESPONSES[:-1]))
     scores = score_run(run, AT, remaps)
-    assert [each.failure for each in scores.results] == [
-        None,
-        "formatting failure",
-        "formatting failure",
-        *["undetermined"] * 3,
-        *["missing response"] * 2,
-    ]
+    assert [each.failure for each in scores.results] == cases(__file__, "failures")
     (told,) = scores.warnings
     assert told.startswith("4 of the 4 questions about files are undetermined")
     head = scores.as_json()["metadata"]
@@ -558,30 +544,14 @@ def test_scores_are_written_in_their_shape_with_the_lenient_column_beside(run):
     written = json.loads(path.read_text())
     assert list(written) == ["metadata", "by_question", "by_scoring_type", "detailed_results"]
     head = written["metadata"]
-    assert {name: head[name] for name in list(head)[:5]} == {
-        "test_id": "test_20250628_101107",
-        "timestamp": "20261122_020000",
-        "total_questions": 8,
-        "correct_answers": 4,
-        "accuracy_percentage": 50.0,
-    }
+    assert {name: head[name] for name in list(head)[:5]} == cases(__file__, "head")
     assert (head["lenient_correct_answers"], head["lenient_accuracy_percentage"]) == (6, 75.0)
     assert (head["formatting_failures"], head["task_failures"], head["missing_responses"]) == (
         2,
         1,
         1,
     )
-    assert written["by_question"]["102"] == {
-        "correct": 1,
-        "total": 3,
-        "scoring_type": "stringmatch",
-        "lenient_correct": 2,
-        "formatting_failures": 1,
-        "task_failures": 0,
-        "missing_responses": 1,
-        "undetermined": 0,
-        "lost_runs": 0,
-    }
+    assert written["by_question"]["102"] == cases(__file__, "counts")
     assert written["by_scoring_type"]["readfile_stringmatch"]["task_failures"] == 1
     rows = written["detailed_results"]
     assert [row["correct"] for row in rows] == CORRECT
@@ -626,11 +596,7 @@ def test_scores_that_cannot_be_put_leave_the_old_ones(run, monkeypatch):
 
 
 def test_their_type_for_edits_is_scored_with_everything_else_preserved(run):
-    files = {
-        "in.json": '{"s": [{"t": "x", "e": 1}, {"t": "y", "e": 2}], "at": 0}',
-        "out.json": '{"s": [{"t": "x", "e": 9}, {"t": "y", "e": 2}], "at": 5}',
-        "bad.json": '{"s": [{"t": "x", "e": 9}, {"t": "y", "e": 3}], "at": 5}',
-    }
+    files = cases(__file__, "edited")
     put_tree(run / "sandbox", files)
     for name, correct in (("out.json", True), ("bad.json", False)):
         key = precheck("json_targeted_edit", 1, original_file=f"{HOME}/in.json") | {

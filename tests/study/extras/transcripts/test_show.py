@@ -34,6 +34,7 @@ from study.main import main
 from study.steps import pipeline
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests.cases import cases
 
 PICTURE = b"\x89PNG not quite"
 # Clears the screen, sets the title, goes back to the line's start, turns text round, C1, DEL.
@@ -280,17 +281,7 @@ class TestFindingAnEpisode:
         assert told.exit_code == 2
         assert "--attempt 1: stored of this episode are: none" in told.stderr
 
-    @pytest.mark.parametrize(
-        ("arguments", "why"),
-        [
-            (("zz",), "not the beginning of an episode's digest"),
-            (("../../keys",), "not the beginning of an episode's digest"),
-            (("f" * 64,), "no attempt at an episode"),
-            (("--wave", "9"), "plans waves 0 to 1"),
-            (("--model", "nobody"), "there are: honest, spiked"),
-            (("--grade",), "go with an EPISODE"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "why"), cases(__file__, "refused"))
     def test_what_names_none_is_refused(
         self, finished: Study, arguments: tuple[str, ...], why: str
     ) -> None:

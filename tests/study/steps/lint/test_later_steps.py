@@ -40,15 +40,7 @@ MODES = (
 RETENTION = ("", *3 * (", retention: none",), *3 * (", retention: kept",))
 NEW = cases(__file__, "new")
 JUDGE = cases(__file__, "judges")
-WAVES = (
-    "  - [old-1, old-2]\n  - [old-1, new]\n",
-    "  - [old-1, old-2]\n  - [old-1, new]\n  - [old-1, new]\n",
-    "  - [old-1, old-2, new]\n  - [old-1, new]\n",
-    "  - [old-1, old-2]\n  - [new]\n",
-    "  - [old-1]\n  - [old-1, new]\n",
-    "  - [old-1, old-2]\n  - {models: [old-1, new], tranches: {new: 1}}\n",
-    *2 * ("  - [old-1, old-2]\n  - {models: [new]MODES}\n",),
-)
+WAVES = cases(__file__, "waves")
 PLAN = cases(__file__, "plans")
 RESERVE = ("", "reserve: {tranches: 1, seeds_per_arm: 2}\n")
 BUDGET = cases(__file__, "budgets")

@@ -46,14 +46,7 @@ def test_errors_within_sections_are_reported_together(tmp_path: Path) -> None:
         .replace("{family: count_circles, difficulty: easy}", "count_circles")
         .replace(TARGET, "plan: {alpha: 3, presett: basic-v1}")
     )
-    assert lines(lint(tmp_path, text)) == [
-        (3, "tasks[0]"),
-        (5, "seeds_per_arm"),
-        (7, "models.honest.error_rate"),
-        (12, "models.remote.api_key_environment"),
-        (18, "plan.presett"),
-        (18, "plan.alpha"),
-    ]
+    assert lines(lint(tmp_path, text)) == list(map(tuple, cases(__file__, "lines")))
 
 
 def test_errors_between_sections_are_reported_together(tmp_path: Path) -> None:
@@ -63,13 +56,7 @@ def test_errors_between_sections_are_reported_together(tmp_path: Path) -> None:
         .replace("- [honest, remote]", "- {models: [honest, remote], tranches: 3}")
         .replace(TARGET, "budget: {models: {remot: 3}}\nplan: {study_alpha: 0.02}")
     )
-    assert lines(lint(tmp_path, text)) == [
-        (4, "tasks[1].family"),
-        (15, "waves[0][0]"),
-        (16, "waves[1].tranches"),
-        (18, "budget.models.remot"),
-        (19, "plan.study_alpha"),
-    ]
+    assert lines(lint(tmp_path, text)) == list(map(tuple, cases(__file__, "more_lines")))
 
 
 def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
