@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.cases import cases
 from tests.progress import wait_until
 
 BETWEEN = "10.77.0.254"  # of the bridge: where services that all hosts use listen
@@ -28,17 +29,7 @@ _HEALTH = (
 _CLONE_NEWNET = 0x40000000
 # Kept by a pipe: a test that is killed leaves no host. The shell stays, since the first process of
 # a host must reap the orphans there.
-_HOST = """\
-set -eu
-mount --make-rprivate /
-mkdir -p /tmp/ray
-mount --bind "$2/ray" /tmp/ray
-hostname "$1"
-ip link set lo up
-echo up
-cat
-exit
-"""
+_HOST = cases(__file__, "host")
 
 
 @dataclass

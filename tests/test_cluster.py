@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cases import cases
+
 CLUSTER = Path(__file__).resolve().parent.parent / "cluster.yaml"
 
 
@@ -53,13 +55,7 @@ def test_no_secret_is_in_the_file_and_nothing_is_copied_from_the_launcher(
 @pytest.mark.skipif(shutil.which("bash") is None, reason="nodes run bash")
 def test_parameters_become_the_environment_and_no_file(tmp_path: Path) -> None:
     aws = tmp_path / "aws"
-    aws.write_text(
-        "#!/bin/sh\n"
-        'case "$2" in\n'
-        "get-parameters-by-path) printf '/dosimeter/env/NOVA_KEY\\t/dosimeter/env/TOKEN\\n' ;;\n"
-        'get-parameter) echo "value of $5" ;;\n'
-        "esac\n"
-    )
+    aws.write_text(cases(__file__, "aws"))
     aws.chmod(0o755)
     script = CLUSTER.parent / "deploy" / "aws-secrets.sh"
     done = subprocess.run(

@@ -146,21 +146,8 @@ def test_a_pod_drains_before_it_ends_and_its_outbox_outlives_it(name: str) -> No
     )
 
 
-METADATA = """
-from http.server import HTTPServer, SimpleHTTPRequestHandler as Handler
-Handler.do_PUT = Handler.do_GET
-HTTPServer(('127.0.0.1', 8000), Handler).serve_forever()
-"""
-WORKER = """
-import pathlib, signal, time
-def drain(*_):
-    time.sleep(1)
-    pathlib.Path("drained").touch()
-    raise SystemExit
-signal.signal(signal.SIGTERM, drain)
-pathlib.Path("started").touch()
-signal.pause()
-"""
+METADATA = cases(__file__, "metadata")
+WORKER = cases(__file__, "worker")
 
 
 @pytest.mark.skipif(bool(why_not()), reason="needs namespaces of processes and networks")

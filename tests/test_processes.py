@@ -10,16 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.conftest import ROOT
 from tests.progress import wait_until
 
-WAITING = """\
-import os, pathlib, pytest, time
-@pytest.mark.parametrize("number", range(2))
-def test_it_waits(number):
-    pathlib.Path(__file__).with_suffix(f".{os.getpid()}").touch()
-    time.sleep(600)
-"""
+WAITING = cases(__file__, "waiting")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

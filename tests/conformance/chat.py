@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from tests.cases import cases
 from tests.conformance.conversation import (
     NUMBER,
     Asked,
@@ -53,16 +54,7 @@ class Chat(WireFormat):
         r"(/v1|/openai/v1|/openai/deployments/(?P<model>[^/]+))/chat/completions(\?api-version=.+)?"
     )
     key_headers = ("authorization", "api-key")
-    errors = {  # noqa: RUF012 - a constant
-        "invalid": (400, "invalid_request_error"),
-        "too_long": (400, "context_length_exceeded"),
-        "too_large": (413, "request_too_large"),
-        "auth": (401, "invalid_api_key"),
-        "quota": (429, "insufficient_quota"),
-        "rate_limit": (429, "rate_limit_exceeded"),
-        "overload": (503, "overloaded"),
-        "server": (500, "server_error"),
-    }
+    errors = cases(__file__, "errors")
 
     def read(self, incoming: Incoming, body: Json, memory: Memory) -> Asked:
         fields(body, "request", {"messages": list}, _OPTIONAL)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
+from tests.cases import cases
 from tests.conformance.cache import MarkedCache
 from tests.conformance.conversation import (
     NUMBER,
@@ -62,16 +63,7 @@ class Converse(WireFormat):
     paths = re.compile(r"/model/(?P<model>[^/]+)/converse(?P<stream>-stream)?")
     cache = MarkedCache
     body_limit = 20 * MB
-    errors = {  # noqa: RUF012 - a constant
-        "invalid": (400, "ValidationException"),
-        "too_long": (400, "ValidationException"),
-        "too_large": (413, "ValidationException"),
-        "auth": (403, "AccessDeniedException"),
-        "rate_limit": (429, "ThrottlingException"),
-        "overload": (503, "ServiceUnavailableException"),
-        "timeout": (408, "ModelTimeoutException"),
-        "server": (500, "InternalServerException"),
-    }
+    errors = cases(__file__, "errors")
 
     def read(self, incoming: Incoming, body: Json, memory: Memory) -> Asked:
         matched = self.paths.fullmatch(incoming.path)

@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from tests.cases import cases
 from tests.conformance.conversation import (
     NUMBER,
     Asked,
@@ -60,15 +61,7 @@ class Gemini(WireFormat):
     )
     body_limit = 20 * MB
     key_headers = ("x-goog-api-key", "authorization")
-    errors = {  # noqa: RUF012 - a constant
-        "invalid": (400, "INVALID_ARGUMENT"),
-        "too_long": (400, "INVALID_ARGUMENT"),
-        "too_large": (413, "INVALID_ARGUMENT"),
-        "auth": (403, "PERMISSION_DENIED"),
-        "rate_limit": (429, "RESOURCE_EXHAUSTED"),
-        "overload": (503, "UNAVAILABLE"),
-        "server": (500, "INTERNAL"),
-    }
+    errors = cases(__file__, "errors")
 
     def read(self, incoming: Incoming, body: Json, memory: Memory) -> Asked:
         matched = self.paths.fullmatch(incoming.path)

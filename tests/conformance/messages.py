@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tests.cases import cases
 from tests.conformance.cache import MarkedCache
 from tests.conformance.conversation import (
     NUMBER,
@@ -70,16 +71,7 @@ class Messages(WireFormat):
     cache = MarkedCache
     body_limit = 32 * MB
     key_headers = ("x-api-key", "authorization")
-    errors = {  # noqa: RUF012 - a constant
-        "invalid": (400, "invalid_request_error"),
-        "too_long": (400, "invalid_request_error"),
-        "too_large": (413, "request_too_large"),
-        "auth": (401, "authentication_error"),
-        "quota": (400, "billing_error"),
-        "rate_limit": (429, "rate_limit_error"),
-        "overload": (529, "overloaded_error"),
-        "server": (500, "api_error"),
-    }
+    errors = cases(__file__, "errors")
 
     def read(self, incoming: Incoming, body: Json, memory: Memory) -> Asked:
         vertex = self.paths.fullmatch(incoming.path)["model"]  # type: ignore[index]  # it matched

@@ -15,6 +15,7 @@ from study.errors import StudyError
 from study.protocol.plan_section import STANDARD_ONLY
 from study.protocol.protocol import read_protocol
 from study.protocol.schema import WORDS, Reference, sections, study_schema
+from tests.cases import cases
 
 SERVED = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
 BASE: dict[str, Any] = {
@@ -57,14 +58,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
 STANDARD = {"preset": "standard-v1", "second_grader": "haiku"}
 CONTROLS = {"pre_exposure": ["old-1", "old-2"]}
 # Keys that the classes have and the program refuses with a reason.
-REFUSED = {
-    "tasks.rubric",  # without a judge in the plan
-    "models.scripted.structured",
-    "models.agent_server.structured",
-    "models.scripted.retention",
-    "models.local.retention",
-    "judges.scripted.retention",
-}
+REFUSED = set(cases(__file__, "refused"))
 
 
 def study_with(path: str, key: str, examples: dict[str, Any], required: set[str]) -> dict[str, Any]:

@@ -60,15 +60,7 @@ def test_each_row_is_the_instance_that_was_sealed(
 def test_datasets_reads_it_offline_with_images_as_images(
     release: ReleaseManifest, tmp_path: Path
 ) -> None:
-    program = (
-        "import json, sys; from datasets import load_dataset\n"
-        "every = load_dataset(sys.argv[1], cache_dir=sys.argv[2])\n"
-        "rows = load_dataset(sys.argv[1], 'noise', split='public', cache_dir=sys.argv[2])\n"
-        "print(json.dumps({'splits': {k: len(v) for k, v in every.items()}, 'rows': len(rows),\n"
-        "  'types': [type(rows[0][c]).__name__ for c in ('leaf', 'prompt', 'images')],\n"
-        "  'pixels': [image.tobytes().hex() for row in rows for image in row['images']],\n"
-        "  'seeds': rows['seed'][:]}))\n"
-    )
+    program = cases(__file__, "loading")
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
     done = subprocess.run(
         [sys.executable, "-c", program, str(release.folder), str(tmp_path / "cache")],

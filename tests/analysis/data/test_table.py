@@ -12,6 +12,7 @@ import pytest
 from analysis.data.table import SCHEMA, make_table, read_rows, read_table, write_table
 from analysis.errors import AnalysisError
 from registry.result_row import COLUMNS, Arm, Status
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -41,18 +42,9 @@ def test_an_empty_table_is_a_table(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"score": float("nan")}, "score is not a finite number"),
-        ({"score": float("inf")}, "score is not a finite number"),
-        ({"score_sr": float("nan")}, "score_sr is not a finite number"),
-        ({"score": 1.01}, "score lies outside 0…1"),
-        ({"score": -0.01}, "score lies outside 0…1"),
-        ({"score": None}, "status 'scored' needs a score"),
+        *cases(__file__, "refused"),
         ({"status": Status.MISSING}, "status 'missing' stands without a score"),
         ({"status": Status.MODEL_FAILURE}, "status 'model_failure' scores 0"),
-        ({"arm": "secret"}, "arm must be 'public' or 'private'"),
-        ({"status": "fine"}, "status must be one of"),
-        ({"passed": 11}, "passed must lie in 0…total"),
-        ({"passed": None}, "passed and total go together"),
     ],
 )
 def test_a_row_that_breaks_the_contract_is_named(row, given, said):

@@ -21,6 +21,7 @@ from analysis.report.report import Report, ReportRequest, build_report
 from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow
 from tests.analysis.conftest import COUNTED, STRATA, Agent, instance_id, make_records, make_row
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 REGISTRATION = "sha256:" + "5e" * 32
@@ -247,16 +248,7 @@ def test_one_reserve_tranche_a_look_is_monitored_over_the_looks() -> None:
     assert two.looks[1].gap > 0.2
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"burned": 2}, "burned must be 0 or 1"),
-        ({"burned": 1}, "a public instance is no burned one"),
-        ({"tranche": -1}, "tranche lies below 0"),
-        ({"tranche": 10**7}, "tranche lies above 1000000"),
-        ({"tranche": 1}, "its instance has another tranche in an earlier row"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "said"), cases(__file__, "refused"))
 def test_columns_that_cannot_be_are_refused(changes: dict[str, int], said: str) -> None:
     rows = [make_row(), make_row(model="n", **changes)]
     with pytest.raises(AnalysisError, match=f"row 2: {said}"):

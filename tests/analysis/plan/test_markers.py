@@ -23,6 +23,7 @@ from analysis.plan.markers import (
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.probe.part import marker_words
 from generators.title import MARKERS
+from tests.cases import cases
 
 PLAN = basic_plan(["a"], 64)
 
@@ -52,12 +53,7 @@ def test_power_with_256_instances_is_that_of_the_specification(
 
 
 def test_power_is_that_of_the_binomial_distribution() -> None:
-    for asked, recalled, alpha in (
-        (40, 0.3, 0.01),
-        (256, 0.1, 1e-4),
-        (3, 1.0, 1e-4),
-        (64, 0, 0.05),
-    ):
+    for asked, recalled, alpha in cases(__file__, "powers"):
         rejected = [k for k in range(asked + 1) if binom.sf(k - 1, asked, 1 / 8) <= alpha]
         rate = recalled + (1 - recalled) / 8
         expected = float(binom.pmf(rejected, asked, rate).sum())

@@ -47,15 +47,7 @@ def test_strata_weigh_alike_whatever_their_size():
     assert found.df == pytest.approx(df)
 
 
-@pytest.mark.parametrize(
-    ("scores", "public"),
-    [
-        ([0.5, 0.2], [1, 0]),
-        ([0.5] * 6, [1, 0] * 3),
-        ([0.1] * 6, [1, 0] * 3),
-        ([1, 1, 0], [1, 1, 0]),
-    ],
-)
+@pytest.mark.parametrize(("scores", "public"), cases(__file__, "alike"))
 def test_without_a_variance_nothing_is_claimed(scores, public):
     stratum, flags = np.zeros(len(scores), int), np.array(public, bool)
     found = estimate_gap(np.array(scores, float), stratum, flags)

@@ -14,6 +14,7 @@ from analysis.errors import AnalysisError
 from analysis.stats.intervals import estimate_gap
 from analysis.stats.mixed_models import fit_seeds, gee_gap, mixed_gap, shrink_gaps
 from tests.analysis.gee import fit_gee
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -100,15 +101,7 @@ def test_a_stratum_that_everybody_passes_counts_as_no_gap():
     assert found.p == pytest.approx(alone.p)
 
 
-@pytest.mark.parametrize(
-    ("scores", "why"),
-    [
-        ([0.5] * 16, "without spread"),
-        ([1.0, 0.0] * 8, "no limit"),  # all public right, all private wrong
-        ([1.0, 1.0, 1.0, 0.0] * 4, "no limit"),
-        ([0.4, 0.6], "GEE"),  # one seed in an arm
-    ],
-)
+@pytest.mark.parametrize(("scores", "why"), cases(__file__, "no_estimate"))
 def test_what_a_gee_cannot_fit_is_told_and_not_raised(scores, why):
     n = len(scores)
     found = gee_gap(

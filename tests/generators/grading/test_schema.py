@@ -41,13 +41,7 @@ def filed(block):
 def test_a_violation_is_named_by_its_path_and_rule():
     assert find_violations(SCHEMA, GOOD) == ()
     bad = {"task": "u", "z": [{"id": "a", "v": 1}, {"id": 3, "v": True}, {"id": "c"}]}
-    assert find_violations(SCHEMA, bad) == (
-        '$.task: does not meet const: "t"',
-        '$.z[1].id: does not meet type: "string"',
-        '$.z[1].v: does not meet type: "number"',
-        "$.z[2]: 'v' is a required property",
-        "$: 'h' is a required property",
-    )
+    assert find_violations(SCHEMA, bad) == tuple(cases(__file__, "violations"))
 
 
 def test_nothing_of_the_block_is_quoted_at_length():

@@ -39,14 +39,7 @@ def small_chain() -> Sample:
     """Two shops and five products, with sums that can be done by head."""
     corner, depot = Shop("Corner-1", "Ashby"), Shop("Depot-2", "Calder")
     jam, soap, mug, lamp, tea = (
-        Product(name, category, cents)
-        for name, category, cents in (
-            ("Jam-1", "snacks", 100),
-            ("Soap-2", "toys", 10),
-            ("Mug-3", "toys", 1),
-            ("Lamp-4", "toys", 1000),
-            ("Tea-5", "snacks", 5),
-        )
+        Product(name, category, cents) for name, category, cents in cases(__file__, "products")
     )
     orders = (
         Order(1, corner, jam, 3),

@@ -154,12 +154,7 @@ def test_differences_are_told_from_the_top_down():
     verdict = score(
         as_json('{"a": [1, {"b": 2}], "c": 3, "e": 1}'), '{"a":[1,{"b":"2"}],"d":4}', NOTHING
     )
-    assert verdict.details["differences"] == [
-        "$.c: is missing",
-        "$.e: is missing",
-        "$.d: is extra",
-        '$.a[1].b: expected 2, found "2"',
-    ]
+    assert verdict.details["differences"] == cases(__file__, "differences")
     assert verdict.error == "the response is other JSON: $.c: is missing"
 
 

@@ -23,6 +23,7 @@ from harness.sweep.run_cell import run_cell
 from registry.result_row import Status
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
+from tests.cases import cases
 from tests.conformance.agents import play as script_of
 from tests.conformance.clients import BY_NAME, ENVIRONMENT
 from tests.conformance.conversation import Call, Said
@@ -129,12 +130,7 @@ def test_an_attempt_that_resumes_has_the_same_conversation() -> None:
     assert (episode.stop, len(again.requests)) == (StopReason.ANSWERED, 1)
     assert again.requests[0]["messages"] == served.requests[-1]["messages"]
     assert [step.left_out for step in episode.steps] == [None, *[Omission(results=2)] * 3]
-    assert [step.prompt[:29] for step in episode.steps] == [
-        "",
-        "",
-        "Your last message has neither",
-        "",
-    ]
+    assert [step.prompt[:29] for step in episode.steps] == cases(__file__, "prompts")
 
 
 def test_with_nothing_left_to_leave_out_there_is_no_answer() -> None:

@@ -34,6 +34,7 @@ from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
+from tests.cases import cases
 from tests.harness.openai_server import completion, serve
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
 
@@ -119,16 +120,7 @@ def test_digits_and_signs_count_double(text: str, tokens: int) -> None:
     assert estimate_text(text) == tokens
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "tokens"),
-    [
-        (512, 512, 85 + 4 * 170),  # brought to 768 × 768
-        (1024, 1024, 1369),  # 37 × 37 patches outweigh four tiles
-        (100, 50, 85 + 6 * 170),  # brought to 1536 × 768
-        (3840, 2160, 138 * 78),
-        (3000, 100, 85 + 4 * 170),  # a strip is not blown up beyond 2048
-    ],
-)
+@pytest.mark.parametrize(("width", "height", "tokens"), cases(__file__, "tokens"))
 def test_a_picture_counts_as_with_the_dearest_provider(
     width: int, height: int, tokens: int
 ) -> None:

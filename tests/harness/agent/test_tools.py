@@ -127,8 +127,7 @@ def test_hashing_every_file_takes_one_command(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        ("   ", "empty"),
-        ("ls \0", "NUL"),
+        *cases(__file__, "refused"),
         ("ls " + "a" * 30_000, "at most 20,000 are read: use write_file or execute_python"),
     ],
 )

@@ -13,19 +13,7 @@ from tests.cases import cases
 
 # The eight leaves and the roots over the first n of them that Certificate Transparency's
 # reference implementation tests with (certificate-transparency, merkle_tree_test.cc).
-LEAVES = tuple(
-    bytes.fromhex(text)
-    for text in (
-        "",
-        "00",
-        "10",
-        "2021",
-        "3031",
-        "40414243",
-        "5051525354555657",
-        "606162636465666768696a6b6c6d6e6f",
-    )
-)
+LEAVES = tuple(bytes.fromhex(text) for text in cases(__file__, "leaves"))
 ROOTS = cases(__file__, "roots")
 
 

@@ -16,6 +16,7 @@ from study.errors import StudyError
 from study.files import safe_place
 from study.steps import pipeline
 from study.steps.init.folder import init_study
+from tests.cases import cases
 from tests.study.cli.program import commands, refusal, run
 from tests.study.conftest import SMALLNESS, TINY, draw_tiny, make_study
 
@@ -67,14 +68,7 @@ def test_what_init_writes_is_as_short_as_the_readme_says(tmp_path: Path) -> None
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; from study.main import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'ray', 'docker', 'boto3', 'pandas', 'numpy', 'scipy', 'datasets', 'pydantic_ai',"
-        " 'matplotlib', 'pyarrow', 'huggingface_hub', 'pydantic', 'PIL'}\n"
-        "print('loaded:', sorted(heavy & set(sys.modules)))"
-    )
+    code = cases(__file__, "loaded")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.rstrip().endswith("loaded: []")
 

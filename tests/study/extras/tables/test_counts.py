@@ -14,6 +14,7 @@ from scipy.stats import ttest_ind_from_stats
 from analysis.tables.counts import Counts
 from analysis.tables.verdicts import estimate_count_gaps, gap_tail
 from study.main import main
+from tests.cases import cases
 
 HEADER = "model,arm,stratum,k,n,allocation"
 
@@ -62,21 +63,12 @@ def test_one_stratum_that_is_known_by_heart_is_not_averaged_away(tmp_path: Path)
 
 def test_what_a_model_lacks_neither_makes_a_claim_nor_clears_it(tmp_path: Path) -> None:
     rows = pairs("whole", 5010, 5000, 10_000)
-    for model, public, of, private, own in (
-        ("lost", 5000, 8000, 5000, 10_000),
-        ("leaky", 9900, 9950, 5000, 10_000),
-        ("gone", 4010, 8000, 4020, 8000),
-    ):
+    for model, public, of, private, own in cases(__file__, "counted"):
         counts = ("public", public, of), ("private", private, own)
         rows += [f"{model},{arm},s,{k},{n},random" for arm, k, n in counts]
     _, found, _ = analyze(write(tmp_path / "t.csv", *rows))
     words = {model: row["verdict"].split()[0] for model, row in found.items()}
-    assert words == {
-        "whole": "no",
-        "lost": "inconclusive",
-        "leaky": "contaminated",
-        "gone": "inconclusive",
-    }
+    assert words == cases(__file__, "words")
     assert "fewer instances of s than another model" in found["gone"]["note"]
 
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from analysis.data.table import read_rows, read_table
 from registry.result_row import ResultRow, Status
 from study.main import main
+from tests.cases import cases
 
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
@@ -287,11 +288,7 @@ def test_trials_of_harbor_are_rows_and_a_lost_one_is_missing(tmp_path: Path) -> 
     write_lines(job / "result.json", [{"n_total_trials": 3, "stats": {}}])
     rows = imported(tmp_path, "harbor", job)
     found = [(row.instance, row.score, row.error_class) for row in rows]
-    assert found == [
-        ("shell-tasks/org/a", 1, ""),
-        ("shell-tasks/org/a", 0, ""),
-        ("shell-tasks/org/b", None, "EnvironmentStartTimeoutError"),
-    ]
+    assert found == list(map(tuple, cases(__file__, "trials")))
     assert {row.model for row in rows} == {"nova by terminus"}
 
 
@@ -299,19 +296,11 @@ def test_trials_of_harbor_are_rows_and_a_lost_one_is_missing(tmp_path: Path) -> 
 
 
 def test_lines_of_json_are_rows(tmp_path: Path) -> None:
-    lines: list[Mapping[str, Any]] = [
-        {"model": "m", "task": "sums", "id": "a", "score": 1},
-        {"model": "m", "stratum": "sums", "id": "a", "score": 0, "answer": "3", "note": "x"},
-        {"model": "m", "task": "sums", "id": 7, "score": None},
-        {"model": "m", "task": "sums", "id": "c", "score": 1, "error": "timeout"},
-    ]
+    lines: list[Mapping[str, Any]] = cases(__file__, "lines")
     rows = imported(tmp_path, "jsonl", write_lines(tmp_path / "log.jsonl", lines))
-    assert [(row.instance, row.score, row.replicate) for row in rows] == [
-        ("sums/a", 1, 0),
-        ("sums/a", 0, 1),
-        ("sums/7", None, 0),
-        ("sums/c", None, 0),
-    ]
+    assert [(row.instance, row.score, row.replicate) for row in rows] == list(
+        map(tuple, cases(__file__, "rows"))
+    )
 
 
 # -- bad input
@@ -320,25 +309,16 @@ def test_lines_of_json_are_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "text", "why"),
     [
-        ("eee", "log.jsonl", "{", "log.jsonl:1: not a line of JSON"),
-        ("jsonl", "log.jsonl", '{"id": "a", "task": "t"}', "sample 'a' names no model"),
-        ("jsonl", "log.jsonl", '{"id": "a", "model": "m"}', "sample 'a' names no task"),
-        ("jsonl", "log.jsonl", '{"id": "a", "answer": 3}', "log.jsonl:1: not a run: answer"),
-        ("eee", "log.jsonl", "[1]", "log.jsonl:1: not an instance of Every Eval Ever: it"),
-        ("eee", "log.jsonl", "{}", "log.jsonl:1: not an instance of Every Eval Ever"),
+        *cases(__file__, "bad_logs"),
         ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation=3)), "not an instance of Every Eval"),
         ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation={"score": 88})), "from 0 to 1"),
         ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation={"score": {}})), "evaluation.score"),
-        ("eee", "log.jsonl", "", "none of its samples has a score"),
         (
             "eee",
             "log.jsonl",
             "\ud83d".encode("utf-8", "surrogatepass"),
             "not a line of JSON in UTF-8",
         ),
-        ("lm-eval", "samples.jsonl", "{}", "samples_TASK_DATE.jsonl"),
-        ("harbor", "result.json", "{", "not a JSON file"),
-        ("harbor", "result.json", '{"trial_name": "a"}', "not a trial of Harbor"),
         ("harbor", "result.json", json.dumps(trial("a", 1, agent_info="t")), "agent_info"),
         (
             "harbor",
@@ -353,9 +333,6 @@ def test_lines_of_json_are_rows(tmp_path: Path) -> None:
             json.dumps(eee_row(0, token_usage={"input_tokens": -1})),
             "token_usage",
         ),
-        ("harbor", "result.json", '{"n_total_trials": 3}', "none of its samples has a score"),
-        ("inspect", "log.eval", "PK", "not a log of Inspect"),
-        ("inspect", "log.json", "{}", "not a log of Inspect"),
     ],
 )
 def test_a_bad_log_is_one_line_and_writes_nothing(

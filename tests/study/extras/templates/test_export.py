@@ -102,11 +102,7 @@ def test_what_picard_would_guess_is_written_out(tmp_path: Path) -> None:
     assert csv["config"] == {"clutter": {"count": 2}}
     people, orders = tests["shop"]["sandbox_setup"]["components"][0]["content"]["tables"]
     assert (people["name"], orders["name"]) == ("people", "orders")
-    assert orders["columns"][0] == {
-        "name": "buyer",
-        "type": "INTEGER",
-        "foreign_key": {"table": "people", "column": "number"},
-    }
+    assert orders["columns"][0] == cases(__file__, "buyer")
     assert tests["crew"]["expected_response"] == "{{json_value:captain:TARGET_FILE[crew]}}"
     crew, log = tests["crew"]["sandbox_setup"]["components"]
     assert crew["content"]["schema"]["kind"] == {

@@ -57,11 +57,7 @@ def test_a_check_of_chosen_questions_reports_these(template: Path) -> None:
     chosen = command("template", "check", template, "--questions", "greet,sums", "--json")
     assert chosen.exit_code == 0, chosen.output
     (report,) = json.loads(chosen.output)
-    assert [each["question_id"] for each in report["questions"]] == [
-        "greet",
-        "sums-rows-5",
-        "sums-rows-50",
-    ]
+    assert [each["question_id"] for each in report["questions"]] == cases(__file__, "chosen")
     unknown = command("template", "check", template, "--questions", "gret")
     assert unknown.exit_code == 2
     assert "no question 'gret'; did you mean 'greet'?" in unknown.output
@@ -70,11 +66,7 @@ def test_a_check_of_chosen_questions_reports_these(template: Path) -> None:
 def test_a_study_may_name_the_right_questions_of_a_file(template: Path, tmp_path: Path) -> None:
     text = cases(__file__, "study")
     (tmp_path / "study.yaml").write_text(text % "greet, sums")
-    assert [task.difficulty for task in read_protocol(tmp_path).tasks] == [
-        "greet",
-        "sums-rows-5",
-        "sums-rows-50",
-    ]
+    assert [task.difficulty for task in read_protocol(tmp_path).tasks] == cases(__file__, "tasks")
     (tmp_path / "study.yaml").write_text(text % "bad")
     with pytest.raises(StudyError, match=r"mine.yml:8: tests\[1\].samples: "):
         read_protocol(tmp_path)

@@ -196,15 +196,7 @@ def test_a_server_that_is_not_there_stops_the_run_which_continues_later(
     assert len(served.requests) == 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("--samples", 3), "was begun with samples None, not 3"),
-        (("--shared",), "was begun with shared False, not True"),
-        (("--seed", "1" * 64), "was begun with seed another one"),
-        (("--temperature", 1), "was begun with asked {'temperature': 0.4, "),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "reason"), cases(__file__, "begun"))
 def test_another_run_does_not_continue_it(
     template: Path, tmp_path: Path, arguments: tuple[object, ...], reason: str
 ) -> None:

@@ -33,13 +33,7 @@ def test_a_file_s_errors_are_all_printed(tmp_path: Path) -> None:
     path.write_text(BROKEN, encoding="utf-8")
     code, output = run(str(path))
     assert code == 2
-    for line, words in (
-        (4, "entity1"),
-        (3, "'samples'"),
-        (5, "'stringmatch'"),
-        (6, "no sandbox_setup"),
-        (6, "csv_sum"),
-    ):
+    for line, words in cases(__file__, "faults"):
         assert any(f"broken.yml:{line}:" in each and words in each for each in output.splitlines())
     assert "Traceback" not in output
 

@@ -242,13 +242,7 @@ class TestTheTranscript:
 
 @pytest.mark.parametrize("command", ["show", "status"])
 def test_what_other_commands_need_is_not_loaded(finished: Study, command: str) -> None:
-    program = (
-        "import sys; from study.main import main\n"
-        "main(sys.argv[1:], standalone_mode=False)\n"
-        "heavy = ('numpy', 'scipy', 'pandas', 'ray', 'generators.templates.family',"
-        "'harness.build_model', 'harness.judge.judge', 'study.extras.judge.records')\n"
-        "print([name for name in heavy if name in sys.modules])"
-    )
+    program = cases(__file__, "loaded")
     subject = [hex_of(some_episode(finished))] if command == "show" else []
     arguments = [command, *subject, "--study", str(finished.folder)]
     ended = subprocess.run(
