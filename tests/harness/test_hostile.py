@@ -185,13 +185,28 @@ class Differs:
     told: tuple[str, ...]
 
 
-_PACES = {"": LIMITS, "patient": PATIENT}
+_PACES = {
+    "": LIMITS,
+    "patient": PATIENT,
+    "roomy": ROOMY,
+    "brief": replace(LIMITS, tool_seconds=5.0, turns=15),
+}
+
+
+def _whole(given: Any) -> Any:
+    """A text of the table; a list is its parts, each a text, or a text and how often it comes."""
+    if isinstance(given, dict):
+        return {key: _whole(value) for key, value in given.items()}
+    parts = [given] if isinstance(given, str) else given
+    return "".join(part if isinstance(part, str) else part[0] * part[1] for part in parts)
 
 
 def _turn(made: dict[str, Any]) -> Reply:
-    """A turn of the table: a program, or a command line."""
+    """A turn of the table: a program, a command line, or calls of tools."""
     ((kind, what),) = made.items()
-    return {"python": python, "command": command}[kind](what)
+    if kind == "calls":
+        return call(*((name, _whole(arguments)) for name, arguments in what))
+    return {"python": python, "command": command}[kind](_whole(what))
 
 
 ATTACKS = {
@@ -202,153 +217,10 @@ ATTACKS = {
         _PACES[made.get("limits", "")],
     )
     for name, made in cases(__file__, "attacks").items()
-} | {
-    "odd names": Attack(
-        (
-            python(
-                "import os\nfor n in (b'a\\nb', b'\\x1b[2J', b'\\xff\\xfe', b'-rf', b'\\x07\\r'):\n"
-                "  open(n, 'w').write('held')"
-            ),
-            command("ls -1"),
-            command("find . -type f"),
-            call(("read_file", {"path": "a\nb"})),
-            call(("read_file", {"path": "\x1b[2J"}), ("read_file", {"path": "\udcff\udcfe"})),
-        ),
-        "",
-        ("-rf\n", "\nheld\n", "half of a surrogate pair"),
-        PATIENT,
-    ),
-    "one file": Attack(
-        (
-            python(
-                "with open('big', 'wb') as file:\n"
-                "  for _ in range(8192): file.write(bytes(1 << 20))"
-            ),
-            command("ls"),
-            call(("write_file", {"path": "more.txt", "content": "x" * 9000})),
-        ),
-        "disk",
-        ("No space left on device", "limits hit: disk]", "Refused: no space left"),
-        PATIENT,
-    ),
-    "deep folders": Attack(
-        (
-            python(
-                "import os\nfor _ in range(10_000):\n  os.mkdir('d'); os.chdir('d')\nprint('deep')"
-            ),
-            call(("read_file", {"path": "d/" * 500 + "x"})),
-            call(
-                ("write_file", {"path": "d/" * 60 + "x", "content": "in"}),
-                ("read_file", {"path": "d/" * 60 + "x"}),
-            ),
-            command("du -s ."),
-            command("rm -r d"),
-        ),
-        "",
-        ("deep\n", "Refused: not a usable file name", "\nin\n"),
-        ROOMY,
-    ),
-    "command lines": Attack(
-        (
-            command("echo $(($(id -u) / 100000)) `nice` $USER ${HOME} ~"),
-            command("ls & wait\nrm -rf ."),
-            command("echo x > /etc/passwd; echo x > /usr/x; rm /bin/bash"),
-            command("echo > /dev/tcp/172.17.0.1/80; echo > /dev/udp/8.8.8.8/53"),
-            command("mount -t tmpfs none /work; sudo -n id; su -c id; dmesg"),
-            command("cat /dev/sda /dev/mem /proc/kcore"),
-            command("cat /dev/zero | cat | cat | head -c 5 | wc -c"),
-            command("true | " * 20 + "true && echo whole"),
-            command("echo " + "*" * 19_000),
-            command("((((" * 2_000),
-            command("kill -STOP $$; echo never"),
-            command("echo well"),
-        ),
-        "time",
-        (
-            "2 19 agent /work /work\n",
-            "refusing to remove",
-            "/etc/passwd: ",  # a read-only file system, or not permitted
-            "'/bin/bash': ",
-            "bash: connect: ",  # no network, or no route
-            "sudo: command not found",
-            "\n5\n",
-            "whole\n",
-            "input_numbers.txt",
-            "unexpected EOF",
-            "limits hit: time]",
-            "well\n",
-        ),
-        replace(LIMITS, tool_seconds=5.0, turns=15),
-    ),
-    "wrong calls": Attack(
-        (
-            call(
-                ("execute_python", '{"code": 7}'),
-                ("execute_python", "[]"),
-                ("no_tool", "{}"),
-                ("", "{}"),
-                ("read_file", '{"path": null}'),
-                ("run_command", '{"command": ["ls"]}'),
-                ("write_file", {"path": "x", "content": "y" * 10_000_000}),
-                ("execute_python", "[" * 500_000),
-                ("run_command", {"command": "ls " + "a " * 400_000}),
-                ("view_image", '{"path": "x", "more": 1}'),
-                ("write_file", {"path": "", "content": ""}),
-                ("run_command", {"command": "ls \0"}),
-                ("execute_python", '{"code": "\\ud800"}'),
-            ),
-            command("ls"),
-        ),
-        "",
-        (
-            "'code' must be a string",
-            "one JSON object with exactly: code",
-            "no tool 'no_tool'",
-            "'path' must be a string",
-            "'command' must be a string",
-            "not valid JSON",
-            "at most 20,000 are read",
-            "exactly: path",
-            "holds a NUL",
-            "half of a surrogate pair",
-            "input_numbers.txt",
-        ),
-        PATIENT,
-    ),
 }
-
-
 GUESTS = {
-    "forks": Differs(
-        "all that there may be have more memory together than they are held to, at times",
-        ("processes,time", "memory,processes", "memory,processes,time"),
-        ("processes", "exit code 137"),
-    ),
-    "threads": Differs(
-        "it counts no refused threads: a full house is noticed only where it lasts a moment",
-        ("processes", ""),
-        ("can't start new thread",),
-    ),
-    "a million files": Differs(
-        "its folders have no limit on names, which take memory of the whole sandbox",
-        ("memory",),
-        ("the sandbox ended while this ran",),
-    ),
-    "busy loops": Differs(
-        "it cannot always stop programs that spin and ignore all signals: the server falls silent",
-        ("time",),
-        ("exit code 137",),
-    ),
-    "a line of bombs": Differs(
-        "the tool server kills bash with the program that has too much memory",
-        ("memory",),
-        ("limits hit: memory]", "well\n"),
-    ),
-    "mounts": Differs(
-        "namespaces can be made: they are of its own kernel, and so is what is mounted there",
-        ("",),
-        ("mount failed", "bind failed", "remount failed"),
-    ),
+    name: Differs(made["why"], tuple(made["hits"]), tuple(made["told"]))
+    for name, made in cases(__file__, "guests").items()
 }
 
 
