@@ -17,44 +17,9 @@ from study.protocol.protocol import read_protocol
 from study.protocol.schema import WORDS, Reference, sections, study_schema
 from tests.cases import cases
 
-SERVED = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
-BASE: dict[str, Any] = {
-    "study": "pilot",
-    "tasks": ["count_circles/easy"],
-    "seeds_per_arm": 8,
-    "reserve": {"tranches": 8, "seeds_per_arm": 8},
-    "models": {
-        "old-1": {**SERVED, "released": "2025-01-01"},
-        "old-2": {**SERVED, "released": "2025-01-01"},
-        "new-1": SERVED,
-        "reader": {"provider": "scripted", "agent": "spiked", "error_rate": 0, "release": "r"},
-    },
-    "judges": {"haiku": {"provider": "anthropic", "model": "claude-haiku-4-5"}},
-    "waves": [["old-1", "old-2"], ["old-1", "new-1"]],
-    "prices": "prices.yaml",
-    "store": "/studies/pilot",
-}
+BASE: dict[str, Any] = cases(__file__, "base")
 # What a key needs beside it.
-SPIKED = {"agent": "spiked", "release": "release"}
-_ITEM_KEYS = ("items", "prompt", "answer", "shuffle", "group", "files", "published")
-ITEMS = {"items": "questions.csv", "prompt": "q", "answer": "key", "published": "never"}
-COMPANIONS: dict[str, dict[str, Any]] = {
-    **{f"tasks.{key}": ITEMS for key in _ITEM_KEYS},
-    "tasks.choices": {**ITEMS, "score": "choice"},
-    "tasks.score": {**ITEMS, "choices": ["a", "b"]},
-    "tasks.strata": {**ITEMS, "stratum": "subject"},
-    "tasks.stratum": {**ITEMS, "strata": ["algebra"]},
-    "tasks.harbor": {"published": "never"},
-    "tasks.build_network": {"harbor": "tasks", "published": "never"},
-    "tasks.family": {"difficulty": "easy"},
-    "tasks.version": {"family": "count_circles", "difficulty": "easy"},
-    "tasks.difficulty": {"family": "count_circles"},
-    "tasks.questions": {"template": "mine.yml"},
-    "tasks.mode": {"family": "count_circles", "difficulty": "easy"},
-    "models.scripted.release": SPIKED,
-    "models.scripted.share": SPIKED,
-    "plan.onset_looks": {"onset_alpha": 0.005},
-}
+COMPANIONS: dict[str, dict[str, Any]] = cases(__file__, "companions")
 STANDARD = {"preset": "standard-v1", "second_grader": "haiku"}
 CONTROLS = {"pre_exposure": ["old-1", "old-2"]}
 # Keys that the classes have and the program refuses with a reason.

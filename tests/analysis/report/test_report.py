@@ -10,47 +10,16 @@ import pytest
 
 from analysis.data.table import make_table
 from analysis.plan.look import analyse, explore
-from analysis.plan.verdict import (
-    CONTAMINATED,
-    INCONCLUSIVE,
-    NO_INFLATION,
-    WITHHELD,
-    Rule,
-    decide_nothing,
-)
+from analysis.plan.verdict import Rule, decide_nothing
 from analysis.report.html import render_html
 from analysis.report.part import Part
 from analysis.report.report import ReportRequest, build_report, report_json
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 ISSUED = "2026-01-02T03:04:05Z"
-_NUMBER = {"type": "number"}
-_MODEL = {
-    "type": "object",
-    "required": ["model", "wave", "verdict", "estimate", "interval", "p", "p_adjusted",
-                 "n_public", "n_private"],
-    "properties": {
-        "model": {"type": "string"},
-        "wave": {"type": "integer"},
-        "verdict": {"enum": [CONTAMINATED, NO_INFLATION, INCONCLUSIVE, WITHHELD]},
-        "estimate": {"type": ["number", "null"]},
-        "interval": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
-        "p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-        "p_adjusted": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-        **{key: {"type": "integer"} for key in ("n_public", "n_private")},
-    },
-}  # fmt: skip
-SCHEMA = {
-    "type": "object",
-    "required": ["study", "registration", "plan", "models", "exploratory", "deviations",
-                 "episodes", "runs", "served"],
-    "properties": {
-        "models": {"type": "array", "items": _MODEL},
-        "exploratory": {"type": "array", "items": _MODEL},
-        "deviations": {"type": "array", "items": {"type": "string"}},
-    },
-}  # fmt: skip
+SCHEMA = cases(__file__, "schema")
 
 
 def make_report(records, rows, **changes):

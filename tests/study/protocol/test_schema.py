@@ -21,34 +21,7 @@ from tests.cases import cases
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = study_schema()
-SERVED = "provider: openai, model: m, base_url: 'http://127.0.0.1:8000/v1'"
-GOOD = f"""\
-study: pilot
-tasks:
-  - {{family: count_circles, difficulty: easy}}
-  - compute_average@3/hard
-  - mine.yml
-seeds_per_arm: 8
-reserve: {{tranches: 2, seeds_per_arm: 4}}
-models:
-  honest: {{provider: scripted, agent: honest, error_rate: 0}}
-  old: {{{SERVED}, released: 2025-03-01, family: llama}}
-  new: {{{SERVED}, temperature: 0.7, retries: 0, api_key_env: ''}}
-judges:
-  haiku: {{provider: anthropic, model: claude-haiku-4-5}}
-  careless: {{provider: scripted, agent: careless}}
-waves:
-  - [honest, old]
-  - {{models: [old, new], tranches: {{new: 1, old: [0, 2]}}}}
-  - {{models: [new], tranches: [1, 2]}}
-plan:
-  preset: standard-v1
-  looks:
-  controls: {{pre_exposure: [old]}}
-  judges: {{haiku: {{min_kappa: 0.5}}}}
-budget: {{run: 50, models: {{new: 20}}}}
-prices: prices.yaml
-"""
+GOOD = cases(__file__, "good")
 
 
 def parsed(text: str, folder: Path) -> bool:

@@ -26,26 +26,8 @@ from study.workspace.study import Study, closed_wave
 from tests.cases import cases
 from tests.study.conftest import draw_tiny, run_wave
 
-ROOT = "00000000000000000000000000000000000000000000000000000000000005ed"
-BUILT_IN = f"""\
-study: tried
-tasks: [compute_average/easy]
-seeds_per_arm: 4
-models:
-  skilled: {{provider: scripted, agent: honest, error_rate: 0.02}}
-  clumsy: {{provider: scripted, agent: honest, error_rate: 0.3}}
-  spiked: {{provider: scripted, agent: spiked, error_rate: 0.3, release: release}}
-waves:
-  - [skilled, clumsy]
-  - [spiked]
-plan: {{alpha: 0.4, permutations: 199}}
-sandbox: {{kind: local}}
-entropy: "fixed:{ROOT}"
-"""
-PRICES = """\
-prices:
-  - {provider: openai, model: "sold-*", input: 100, output: 1000, date: 2026-11-01, source: a test}
-"""
+BUILT_IN = cases(__file__, "built_in")
+PRICES = cases(__file__, "prices")
 
 
 def sweep_here(
