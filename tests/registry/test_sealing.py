@@ -33,6 +33,7 @@ from registry.sealing import (
     write_identity,
 )
 from registry.signing import derive_key
+from tests.cases import cases
 
 IDENTITY, RECIPIENT = new_identity()
 OTHER, OTHER_RECIPIENT = new_identity()
@@ -203,18 +204,8 @@ def test_no_entry_shows_its_secrets() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "plain",
-    [
-        b"not json",
-        b'{"format":"other","secret":"","seeds":[]}',
-        b'{"format":"dosimeter/sealed-set/1","secret":"5ec4e7","seeds":[]}',
-        b'{"format":"dosimeter/sealed-set/1","secret":"","seeds":[{"seed":"5ec4e7"}]}',
-        b'{"format":"dosimeter/sealed-set/1","secret":"","seeds":[{"difficulty":"e","family":"f",'
-        b'"instance":"i","nonce":"5ec4e7","seed":"5ec4e7","version":"1"}]}',
-    ],
-)
-def test_sealed_content_of_another_form_is_refused_without_showing_it(plain: bytes) -> None:
+@pytest.mark.parametrize("plain", cases(__file__, "other_forms"))
+def test_sealed_content_of_another_form_is_refused_without_showing_it(plain: str) -> None:
     with pytest.raises(BrokenPromise, match=r"sealed/x\.age") as caught:
-        open_seeds(encrypt(plain, [RECIPIENT]), [IDENTITY], "sealed/x.age")
+        open_seeds(encrypt(plain.encode(), [RECIPIENT]), [IDENTITY], "sealed/x.age")
     assert "5ec4e7" not in "".join(traceback.format_exception(caught.value))
