@@ -139,7 +139,7 @@ def sandboxes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerSandbo
     base = ensure_image().tag
     (folder / "Dockerfile").write_text(f"FROM {base}\nCOPY {' '.join(PROGRAMS)} /opt/agents/\n")
     tag = f"{base.partition(':')[0]}:test-agents"
-    build_image(connect(), tag, folder, {})
+    build_image(connect(), tag, 600, True, path=str(folder))
     provider = DockerSandboxes(tag)
     yield provider
     provider.close()

@@ -133,12 +133,13 @@ def test_a_recipe_is_built_and_one_that_fails_leaves_no_tag(tmp_path: Path) -> N
     recipe.write_text("ARG BASE\nFROM ${BASE}\nENV BUILT=yes\nRUN true\n")
     assert docker.why_unreachable(base.tag, 10) == ""
     tag = "dosimeter-sandbox:test-build"
+    made = {"path": str(tmp_path), "buildargs": {"BASE": base.tag}}
     try:
-        built = docker.build_image(client, tag, tmp_path, {"BASE": base.tag})
+        built = docker.build_image(client, tag, 600, True, **made)
         assert built == docker.image_digest(tag) != base.digest
         recipe.write_text("ARG BASE\nFROM ${BASE}\nRUN exit 3\n")
         with pytest.raises(HarnessError, match=r"was not built: .*exit 3"):
-            docker.build_image(client, tag + "-broken", tmp_path, {"BASE": base.tag})
+            docker.build_image(client, tag + "-broken", 600, True, **made)
         assert docker.find_image(client, tag + "-broken") is None
     finally:
         client.remove_image(tag, force=True)
