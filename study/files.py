@@ -19,6 +19,7 @@ from study.errors import StudyError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_LIMITS = {"seconds": 300, "memory": 5_000_000_000}  # 10^6 rows take 4
 
 
 def read_from_elsewhere(read: Callable[[Path], T], path: Path) -> T:
@@ -26,7 +27,7 @@ def read_from_elsewhere(read: Callable[[Path], T], path: Path) -> T:
     and memory, and what ``read`` raises."""
     from generators.child_process import ChildLimits, run_in_child  # few commands read tables
 
-    limits = ChildLimits(seconds=300, memory=5_000_000_000)  # 10^6 rows take 4
+    limits = ChildLimits(**_LIMITS)
     try:
         table: T = run_in_child(limits, _read_in, Path.cwd(), read, path).value()
     except ChildLimitError as error:

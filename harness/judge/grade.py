@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 from generators.grading.answer import Answer
@@ -39,7 +40,9 @@ def pin_judge(pin: ModelPin) -> JudgePin:
     )
 
 
-def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
+def build_judge(
+    pin: JudgePin, folder: str = ".", environment: Mapping[str, str] | None = None
+) -> Judge:
     """Return the judge of a pin; keys come from the environment, as those of models do. Raises
     HarnessError for what cannot be asked one question: built-in agents and agent servers."""
     if pin.prompt != prompt_digest():
@@ -51,7 +54,7 @@ def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
             "a model"
         )
     model_pin = ModelPin(pin.name, pin.provider, pin.version, pin.settings)
-    model = build_plain_model(model_pin, folder=folder)
+    model = build_plain_model(model_pin, environment, folder)
     return Judge(pin, model, structured=bool(settings.structured))
 
 

@@ -137,6 +137,10 @@ class Ledger:
         hold, with the digest expected and the digest found."""
         return self._read() if self._held is None else self._held
 
+    def first(self) -> tuple[Entry, ...]:
+        """The first record, which names the signers of all; none while there is none."""
+        return (self._verified or self.entries())[:1]
+
     def _read(self) -> tuple[Entry, ...]:
         entries = list(self._verified or self._read_copy())
         listed = () if entries else _read_listed(self.store, entries)

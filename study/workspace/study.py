@@ -93,7 +93,7 @@ class Study:
 
     def announcement(self) -> Announcement | None:
         """Return the ledger's first record; None before the draw."""
-        for entry in self.ledger.entries()[:1]:
+        for entry in self.ledger.first():
             if isinstance(entry.record, Announcement):
                 return entry.record
         return None
@@ -101,7 +101,7 @@ class Study:
     def signer(self) -> Signer:
         """Return the key that signs what the study records. Raises RegistryError."""
         signers = [Signer.of(identity) for identity in self.identities()]
-        trusted = signers_of(self.ledger.entries()[:1])
+        trusted = signers_of(self.ledger.first())
         return next((signer for signer in signers if signer.public in trusted), signers[0])
 
     def secret_keys(self) -> dict[str, str]:

@@ -23,7 +23,8 @@ _Given = ParamSpec("_Given")
 # The colours of a page and of its figures, for the light, the dark and the printed page, and the
 # font of figures, as CSS variables.
 CSS = Path(__file__).with_name("colours.css").read_text("utf-8").rstrip()
-_LIGHT = dict(re.findall(r"--(\w+): ([^;]+);", CSS.partition("@media")[0]))
+_RULES = CSS.partition("@media")[0].replace("{", ";").split(";")
+_LIGHT = dict(r.strip(" -").split(": ") for r in _RULES if r.strip().startswith("--"))
 
 # Of categories without a meaning: white text is legible on each.
 CATEGORIES = ("#0b66a3", "#b3470a")

@@ -36,7 +36,7 @@ class BegunRecorder:
 
     def __enter__(self) -> Self:
         """Stamp the begin of the wave."""
-        self._thread.submit(self._record)
+        self._thread.submit(stamp_ledger, self._study)
         return self
 
     def watch(self, progress: Progress) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -41,6 +42,7 @@ STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
 AT_ONCE = 2
 NAME = "000000-1"
+_workers = count(2)  # numbers of further ones
 ANSWER = 'So it is.\n<answer>\n{"average": 1.0}\n</answer>'
 
 
@@ -153,7 +155,7 @@ def pull_all(
 ) -> tuple[str, int]:
     """As a coordinator answers: cells while there are any, then that it is over."""
     left, reported = list(cells), 0
-    with open_worker_process(context_of(served.url, folder), "000000-2") as link:
+    with open_worker_process(context_of(served.url, folder), f"000000-{next(_workers)}") as link:
         while True:
             kind, *told = link.recv()
             if kind == "lease":

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from generators.child_process import ChildLimits
 from study.main import main
 from tests.analysis.conftest import simulate
 from tests.analysis.plan.test_standard import WAVES
@@ -41,7 +40,8 @@ def run(*arguments: str) -> tuple[int, str, str]:
 def test_a_small_file_of_a_large_table_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("study.files._TABLE", ChildLimits(seconds=60, memory=100_000_000))
+    small = {"seconds": 60, "memory": 100_000_000}
+    monkeypatch.setattr("study.files._LIMITS", small)
     path, rows = tmp_path / "rows.parquet", 3_000_000
     row = {"model": "m", "arm": "public", "stratum": "a/b", "instance": "i", "score": 0.5}
     pq.write_table(pa.table({name: pa.repeat(value, rows) for name, value in row.items()}), path)
