@@ -130,16 +130,13 @@ def check_token(response: bytes, data: bytes, authorities: Authorities, place: s
 
 
 def _check_revoked(
-    decoded: TimeStampResponse,
-    revoked: CertificateRevocationList,
-    authorities: Authorities,
-    place: str,
+    decoded: TimeStampResponse, revoked: CertificateRevocationList, known: Authorities, place: str
 ) -> None:
     """Raise BrokenPromise if a list that its issuer signed revokes the certificate of a stamp."""
     from cryptography.x509 import CRLReason, ReasonFlags, load_der_x509_certificate
 
     sent = map(load_der_x509_certificate, decoded.signed_data.certificates)
-    issuers = [one for one in (*authorities.roots, *sent) if one.subject == revoked.issuer]
+    issuers = [one for one in (*known.roots, *sent) if one.subject == revoked.issuer]
     keys: list[Any] = [one.public_key() for one in issuers]
     if not any(map(revoked.is_signature_valid, keys)):
         return

@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from registry.checkpoints.timestamp import Stamp
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger.chain import Entry, head_digest, signers_of
 from registry.ledger.records import RunManifest, WaveClosed, record_digest
@@ -60,6 +61,7 @@ class Verification:
     problems: tuple[tuple[str, str], ...]  # place, what is wrong there
     unchecked: tuple[str, ...]
     promises: tuple[Promise, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -79,7 +81,6 @@ class Findings:
     problems: list[tuple[str, str]] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     unlisted: int = 0
-    promises: list[Promise] = field(default_factory=list)
 
     def read_records(self) -> None:
         """Read the body of each entry; one of another form is a problem."""
@@ -134,5 +135,4 @@ class Findings:
             tuple(self.counts.items()),
             (*self.problems, *more),
             tuple(self.unchecked),
-            promises=tuple(self.promises),
         )

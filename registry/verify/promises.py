@@ -28,11 +28,8 @@ _LATE_SECONDS = 1200.0  # from a step of an attempt to the stamp of its list
 _AHEAD_SECONDS = 60.0  # by which a worker's clock may be ahead of the authority's
 _MOST_REPEATED = 0.05  # of the episodes of a model in an arm: fewer move no verdict
 _ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/([0-9a-f]{64})-([0-9]{4})\.age")
-CHOSEN = {
-    "arms": "the arms could have been chosen by the owner",
-    "plan": "the plan may be younger than the data",
-    "attempts": "attempts could have been chosen",
-}
+_ARMS = "the arms could have been chosen by the owner"
+_PLAN, _ATTEMPTS = "the plan may be younger than the data", "attempts could have been chosen"
 
 
 def selection_promises(findings: Findings, stamps: Sequence[Stamp]) -> tuple[Promise, ...]:
@@ -61,20 +58,22 @@ def selection_words(store: Store, entries: Sequence[Entry]) -> str:
     doubts += [f"{p.promise}: {p.reason}" for p in promises if p.standing is Standing.BROKEN]
     if doubts:
         return f"By what others can check, {'; '.join(doubts)}."
-    return f"Time-stamps show others that {', that '.join(p.promise for p in promises)}."
+    numbers = f"{stamps[0].serial:x} to {stamps[-1].serial:x}, of {stamps[-1].authority}"
+    shown = f"Time-stamps show others that {', that '.join(p.promise for p in promises)}"
+    return f"{shown} ({len(stamps)} of them, number {numbers})."
 
 
 def _allotted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
     promise = "the arms were allotted by chance"
     announced = findings.of("announcement")
-    holds, unshown = "", [f"{CHOSEN['arms']}: no draw is announced"]
+    holds, unshown = "", [f"{_ARMS}: no draw is announced"]
     if announced:
         entry, record = announced[-1]
         stamp = first_stamp(stamps, entry.sequence)
         if record.beacon is None:
-            unshown = [f"{CHOSEN['arms']}: a secret of theirs allotted them, not a public beacon"]
+            unshown = [f"{_ARMS}: a secret of theirs allotted them, not a public beacon"]
         elif stamp is None or _time(stamp.time) >= round_time(record.beacon):
-            unshown = [f"{CHOSEN['arms']}: no time-stamp of the announcement before the beacon's"]
+            unshown = [f"{_ARMS}: no time-stamp of the announcement before the beacon's"]
             unshown[0] += f" round {record.beacon.round}"
         else:
             due = round_time(record.beacon)
@@ -88,13 +87,13 @@ def _allotted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
 def _planned(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
     promise = "the plan came before the data"
     plans, waves = findings.of("preregistration"), findings.of("run-manifest")
-    holds, unshown = "", [f"{CHOSEN['plan']}: no plan is registered"]
+    holds, unshown = "", [f"{_PLAN}: no plan is registered"]
     if plans:
         begun = waves[0][0].sequence if waves else None
         stamp = first_stamp(stamps, plans[0][0].sequence, begun)
         later = stamp if begun is None else first_stamp(stamps, begun)
         if stamp is None or later is None or later.time < stamp.time:
-            unshown = [f"{CHOSEN['plan']}: no time-stamps of the plan and then of the first wave"]
+            unshown = [f"{_PLAN}: no time-stamps of the plan and then of the first wave"]
         else:
             holds, unshown = f"registered before {stamp.time}", []
     return promise_of(promise, holds, unshown, _problems(findings, "preregistration"))
@@ -138,7 +137,7 @@ def _attempted(findings: Findings, stamps: Sequence[Stamp]) -> Promise:
         unshown.append("no wave is closed yet")
     holds = f"{counts['attempts']} were begun in time-stamped lists"
     again = f"{counts['again']} failed or were begun more than once"
-    words = [f"{CHOSEN['attempts']}: {', '.join(unshown)}"] if unshown else []
+    words = [f"{_ATTEMPTS}: {', '.join(unshown)}"] if unshown else []
     return promise_of(promise, f"{holds}; {again}", words, problems)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -147,8 +148,8 @@ def verify_study(
     check_runs(findings)
     check_objects(findings, progress)
     check_derived(findings, derive)
-    findings.promises += selection_promises(findings, watched.stamps)
-    return findings.result()
+    promises = selection_promises(findings, watched.stamps)
+    return replace(findings.result(), promises=promises, stamps=watched.stamps)
 
 
 def _note_unchecked(findings: Findings, expected_head: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from registry.checkpoints.checkpoint import sign_checkpoint
 from registry.draws.allocation import allocate, allocation_seed, commit_secret
 from registry.draws.beacon import QUICKNET, beacon_value
 from registry.draws.reveal import reveal_bytes
+from registry.ledger.begun import BegunList, begun_folder, find_heads
 from registry.ledger.chain import Ledger
 from registry.ledger.draw_records import Announcement, Beacon, SealedSet
 from registry.ledger.records import Leak
@@ -60,6 +62,18 @@ def _checkpoint(ledger: Ledger, signer: Signer) -> dict[str, Any]:
     }
 
 
+def _begun() -> dict[str, Any]:
+    """Return a vector of a worker's list, with an attempt that failed and another."""
+    store, run = MemoryStore(), "age143sqwla2keqzck2uc5z2cmaz0h0dfxwy5f5zaafdj7cy8j44pyasm8ym8e"
+    made = BegunList(store, begun_folder(run), "000001-1", lambda: "2026-11-24T12:00:00Z")
+    for number in (1, 2):
+        made.begin("ab" * 32, number)
+        made.end("ab" * 32, number, b"sealed %d" % number)
+    (head,) = find_heads(store, made.folder)
+    pages = {key: store.get(key).decode() for key in store.list()}
+    return {"run_recipient": run, "pages": pages, "head": asdict(head)}
+
+
 def vectors() -> dict[str, Any]:
     """Return the vectors by name, each with what goes in and what comes out."""
     seeds = [_seed(number) for number in range(1, 7)]
@@ -82,19 +96,8 @@ def vectors() -> dict[str, Any]:
     sealed = SealedSet(
         announced.strata, 2, 6, commitments, root, "", "", (), "", seed, (1,), None, SECRET
     )
-    entries = [
-        DrawnInstance(
-            each.instance,
-            each.family,
-            each.version,
-            each.difficulty,
-            each.seed,
-            each.nonce,
-            place.arm,
-            place.tranche,
-        )
-        for each, place in zip(seeds, places, strict=True)
-    ]
+    drawn = zip(seeds, places, strict=True)
+    entries = [replace(each, arm=place.arm, tranche=place.tranche) for each, place in drawn]
     signer, store = Signer.of(IDENTITY), MemoryStore()
     ledger = Ledger(store, lambda: signer)
     entry = ledger.append(announced, "2026-11-24T12:00:00Z")
@@ -145,6 +148,7 @@ def vectors() -> dict[str, Any]:
         },
         "leak": {"bytes": store.get("ledger/00000001.json").decode(), "digest": leak.digest},
         "checkpoint": _checkpoint(ledger, signer),
+        "list of begun attempts": _begun(),
         "object": {
             "name": "results/ab/" + "ab" * 32 + ".age",
             "data": '{"score":1}',

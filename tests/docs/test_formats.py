@@ -68,6 +68,18 @@ def test_a_stranger_checks_an_object() -> None:
     assert external_check.is_signed(bytes.fromhex(key), bytes.fromhex(signature), message)
 
 
+def test_a_stranger_checks_a_list_of_begun_attempts(tmp_path: Path) -> None:
+    vector = VECTORS["list of begun attempts"]
+    folder = f"begun/{hashlib.sha256(vector['run_recipient'].encode()).hexdigest()}"
+    for key, page in vector["pages"].items():
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_text(page)
+    sealed = {f"{'ab' * 32}-000{n}": hashlib.sha256(b"sealed %d" % n).hexdigest() for n in (1, 2)}
+    for attempts, holds in ((sealed, True), (sealed | {f"{'cd' * 32}-0001": "0" * 64}, False)):
+        rules = external_check.check_lists([vector["head"]], attempts, tmp_path / folder)
+        assert all(right for right, _ in rules) is holds
+
+
 def test_the_page_lists_fields_that_records_have() -> None:
     text = PAGE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)

@@ -71,6 +71,7 @@ class Reader:
                     path = self.folder / "study.yaml"
                     before, _, after = path.read_text().partition("models:\n")
                     rest = after.partition("waves:")[2].partition("\n")[2]
+                    rest = re.sub(r"^stamps:.*\n", "", rest, flags=re.M)  # they need the network
                     path.write_text(before + text.replace(SERVER, self.url) + rest)
                 case "sh":
                     for line in text.splitlines():

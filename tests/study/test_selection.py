@@ -1,9 +1,10 @@
-"""An owner who chooses before anything is recorded: what a stranger without a key sees of it."""
+"""An owner who chooses before anything is recorded: what others see of it without a key."""
 
 from __future__ import annotations
 
 import http.server
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from harness.storage import ATTEMPTS, RESULTS
+from registry.checkpoints import timestamp
 from registry.checkpoints.timestamp import Authorities
 from registry.verify.findings import Standing
+from registry.verify.promises import selection_words
 from registry.verify.verify import verify_study
 from study.steps import pipeline
 from study.steps.init.folder import init_study
@@ -78,14 +81,14 @@ def study(
 
 
 def standings(study: Study, authority: Authority | None) -> list[str]:
-    """What a stranger without a key is told of arms, plan and attempts."""
+    """The standings of arms, plan and attempts, as others check them without a key."""
     pem = b"" if authority is None else authority.root.read_bytes()
     found = verify_study(study.store, authorities=Authorities.known(pem))
     return [str(promise.standing) for promise in found.promises[:3]]
 
 
 def test_a_study_with_beacon_and_stamps_shows_that_nothing_was_chosen(
-    study: Study, authority: Authority
+    study: Study, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.sweep(study, REQUEST, lambda progress: None)
     assert standings(study, authority) == [Standing.HOLDS] * 3
@@ -93,6 +96,13 @@ def test_a_study_with_beacon_and_stamps_shows_that_nothing_was_chosen(
     assert verify_study(study.store, study.identities()).holds
     stamps = [*study.store.list("stamps/")]
     assert len(stamps) == len({key.split("/")[1] for key in stamps}) >= 4
+    entries = study.ledger.entries()
+    assert "attempts could have been chosen" in selection_words(study.store, entries)
+    monkeypatch.setattr(timestamp, "_system_roots", timestamp._system_roots.__wrapped__)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.root))
+    words = selection_words(study.store, entries)
+    assert words.startswith("Time-stamps show others that the arms were allotted by chance, that ")
+    assert re.search(rf"\({len(stamps)} of them, number \w+ to \w+, of CN=Root\)", words)
 
 
 def test_runs_that_were_mixed_from_copies_are_named_without_a_key(

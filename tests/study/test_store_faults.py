@@ -18,6 +18,7 @@ import pytest
 
 from registry.verify.verify import verify_study
 from study.workspace.study import Study
+from tests.cases import cases
 from tests.conftest import S3Server
 from tests.faults import Fault, fault_proxy, fill, outbox_files, remount
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
@@ -29,21 +30,7 @@ from tests.study.test_faults import check_clean, cluster, marks, processes_of
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 AT_ONCE, OWED = 6, 24
-STUDY = f"""\
-study: away
-tasks:
-  - {{family: compute_average, difficulty: easy, mode: single_turn}}
-seeds_per_arm: {OWED // 2}
-models:
-  bought: {{provider: openai, model: mock, base_url: "URL", api_key_env: "", send_seed: true,
-           retries: 0, context: 100000, retention: none}}
-waves:
-  - [bought]
-plan: {{permutations: 199}}
-sandbox: {{kind: local}}
-sweep: {{parallel: {AT_ONCE}}}
-store: STORE
-"""
+STUDY = cases(__file__, "study")
 
 
 def answer(request: Json) -> Answer:

@@ -47,10 +47,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Kept:
-    """Only a head that was noted elsewhere, or a checkpoint that was kept there, shows it: ``of``
-    the ledger as it was, or as is said here."""
-
-    of: str = ""
+    """Only a head that was noted elsewhere, or a checkpoint that was kept there, shows it."""
 
 
 @dataclass(frozen=True)
@@ -418,7 +415,7 @@ ROWS: list[tuple[str, Tampering, Expected, Expected]] = [
      NotPromised("whoever has the key can open the store with a program of their own"),
      NotPromised("whoever has the key can open the store with a program of their own")),
     ("a wave run in two stores, and one kept", _other_run,
-     NotPromised("it takes the key"), Kept("of the store that was not kept")),
+     NotPromised("it takes the key"), Kept()),
 ]  # fmt: skip
 
 

@@ -135,8 +135,11 @@ def _announce(
     protocol = study.protocol
     study.own_identities()  # first, so that nothing is drawn that cannot be signed and sealed
     recipients = study.recipients()
-    beacon = _beacon_of(request, protocol, now())
+    if (beacon := round_of(request.beacon) if request.beacon else None) is not None:
+        check_ahead(beacon, now())
     underpowered, unproved = gate("", "")
+    if beacon is None and protocol.stamps:
+        beacon = _coming_round(request, now())
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
     size = protocol.drawn.total()
 
@@ -174,20 +177,13 @@ def _announce(
     return announced, sealed
 
 
-def _beacon_of(request: DrawRequest, protocol: Protocol, now: str) -> Beacon | None:
-    """Return the round that a draw is announced with: the one asked for, or one of drand's to come
-    if study.yaml names the beacon and a relay answers. Raises RegistryError."""
-    if request.beacon:
-        beacon = round_of(request.beacon)
-        check_ahead(beacon, now)
-        return beacon
-    if not protocol.stamps:
-        return None
+def _coming_round(request: DrawRequest, now: str) -> Beacon | None:
+    """Return a round of drand's if a relay answers: the draw names one to come instead."""
+    before = round_at(datetime.fromisoformat(now) - _AHEAD)
     try:
-        before = round_at(datetime.fromisoformat(now) - _AHEAD)
         read_signature(before, request.relays)
     except RegistryError as error:
-        logger.warning("the study's own secret allots the seeds to the arms: %s", error)
+        logger.warning("warning: no public beacon, so a secret allots the arms: %s", error)
         return None
     return before
 

@@ -132,6 +132,9 @@ def print_verification(verification: Verification, as_json: bool) -> None:
     for name, count in verification.counts:
         print_line(f"{count:>8} {name}")
     print_records([dataclasses.asdict(promise) for promise in verification.promises])
+    for stamp in verification.stamps:
+        name = f"time-stamp {stamp.serial:x} of {stamp.authority}, of ledger record"
+        print_line(f"{name} {stamp.sequence}, {stamp.time}")
     print_line(f"the ledger is signed by {verification.signer or 'nobody'}")
     for place, problem in verification.problems:
         print_line(f"{place}: {problem}", "broken", "bold red")

@@ -240,18 +240,19 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     reported = "that their numbers follow: `dosimeter report` with the key makes them again"
     ran = "that this code ran, and asked all models alike, is the owner's word"
     release, reports = check_release(study, entries, request.release), check_reports(study, entries)
-    groups: list[tuple[str, list[Finding], tuple[str, ...]]] = [
-        ("what was published is what was recorded", [*release], ()),
-        ("the reports are those recorded", [*reports], (reported,)),
-        ("the code is what the records name", [*check_code(entries)], (ran,)),
-        ("each grade follows from its attempt", grades, ()),
+    groups: list[tuple[str, str, list[Finding], tuple[str, ...]]] = [
+        ("release", "what was published is what was recorded", [*release], ()),
+        ("report", "the reports are those recorded", [*reports], (reported,)),
+        ("preregistration", "the code is what the records name", [*check_code(entries)], (ran,)),
+        ("wave-closed", "each grade follows from its attempt", grades, ()),
     ]
     promises = [*found.promises, *_record_promises(found, plan)]
-    for promise, group, never in groups:
-        unshown = (*(words for place, words in group if not place), *never)
+    for kind, promise, group, never in groups:
+        none = () if any(entry.kind == kind for entry in entries) else (f"no {kind} is recorded",)
+        unshown = (*none, *(words for place, words in group if not place), *never)
         problems = [f"{place}: {words}" for place, words in group if place]
-        promises.append(promise_of(promise, "as far as there are any", unshown, problems))
-    findings = [*plan, *(finding for _, group, _ in groups for finding in group)]
+        promises.append(promise_of(promise, "each was compared", unshown, problems))
+    findings = [*plan, *(finding for _, _, group, _ in groups for finding in group)]
     return _with(replace(found, promises=tuple(promises)), findings, counts)
 
 
@@ -261,7 +262,8 @@ def _record_promises(found: Verification, plan: Sequence[Finding]) -> Iterator[P
     ledger = [text for text in problems if text.startswith((LEDGER, CHECKPOINTS, "ledger record"))]
     ends = ("rewritten by the study's own key", "dropped from the ledger's end")
     rewritten = [words for words in found.unchecked if any(end in words for end in ends)]
-    yield promise_of("the records are as they were made", "stamped", rewritten, ledger)
+    holds = "they hold the head that was noted elsewhere"
+    yield promise_of("the records are as they were made", holds, rewritten, ledger)
     others = [text for text in problems if text not in ledger]
     unopened = [words for words in found.unchecked if words.startswith("what is sealed")]
     yield promise_of("each stored object is as recorded", "each was opened", unopened, others)

@@ -26,6 +26,7 @@ from publish.leakcheck import unpack
 from publish.leakcheck.check import _opened, leaks_in, scan_paths
 from publish.leakcheck.secrets import Needles
 from publish.leakcheck.unpack import Chunk
+from tests.cases import cases
 from tests.publish.leakcheck.test_check import release_table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -266,20 +267,7 @@ def test_memory_does_not_grow_with_files(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_bytes((b"nothing " * 20 + b"\n") * (1 << 20))
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(160 << 20)
-    script = f"""
-import resource
-from pathlib import Path
-from publish.leakcheck.check import scan_paths
-from publish.leakcheck.secrets import Needles, Pattern, Trace
-needles = Needles({{Pattern("raw", b"something unheard of"): Trace("seed", 0)}}, {{}})
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-before = peak()
-(leak,) = scan_paths([Path({str(tmp_path)!r})], needles)
-assert leak.file == "sparse"
-print(peak() - before)
-"""
-    run = [sys.executable, "-c", script]
+    run = [sys.executable, "-c", cases(__file__, "memory"), str(tmp_path)]
     shown = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT)
     assert int(shown.stdout) < 120  # MB: a few blocks
 

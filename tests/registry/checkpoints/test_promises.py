@@ -1,4 +1,4 @@
-"""What a stranger can see of an owner's choices: allotment, plan, and the lists of attempts."""
+"""What others can see of an owner's choices: allotment, plan, and the lists of attempts."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_stamp_of_something_else_counts_for_nothing(
 
 
 def _revocations(authority: Authority, reason: x509.ReasonFlags | None, days: int) -> bytes:
-    """A list of the authority's that revokes its certificate, so many days from now."""
+    """A list of the authority's that revokes its certificate, days from now."""
     root = x509.load_pem_x509_certificate(authority.root.read_bytes())
     leaf = x509.load_pem_x509_certificate((authority.folder / "tsa.pem").read_bytes())
     key: Any = load_pem_private_key((authority.folder / "ca.key").read_bytes(), None)
