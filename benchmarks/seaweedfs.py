@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -19,12 +20,13 @@ from pathlib import Path
 
 BUCKET = "artifacts"
 SECONDS = 60
+PORTS = ("s3.port", "master.port", "volume.port", "filer.port", "admin.port", "metricsPort")
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
     address = sys.argv[2] if len(sys.argv) > 2 else "127.0.0.1"
-    port = free_ports()
+    port = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     with (folder / "weed.log").open("wb") as log:
         weed = command(folder, address, port)
         server = subprocess.Popen(
@@ -49,23 +51,19 @@ def command(folder: Path, address: str, ports: dict[str, int]) -> list[str]:
     return [str(weed), "mini", *where, *flags, *off, "-master.telemetry=false"]
 
 
-def free_ports() -> dict[str, int]:
-    """Ports that are free now, and their gRPC siblings 10,000 above."""
-    names = ("s3.port", "master.port", "volume.port", "filer.port", "admin.port", "metricsPort")
-    with contextlib.ExitStack() as sockets:
-        return {name: _free_pair(sockets) for name in names}
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that are free, with their gRPC siblings 10,000 above.
+
+    None is in the range that Linux gives to outgoing connections (from 32,768): another process
+    would take it before the server does.
+    """
+    ports = random.SystemRandom().sample(range(11_000, 22_000), 200)
+    return [port for port in ports if _is_free(port) and _is_free(port + 10_000)][:count]
 
 
-def _free_pair(sockets: contextlib.ExitStack) -> int:
-    while True:
-        first, second = socket.socket(), socket.socket()
-        sockets.enter_context(first)
-        sockets.enter_context(second)
-        first.bind(("127.0.0.1", 0))
-        port = int(first.getsockname()[1])
-        with contextlib.suppress(OSError, OverflowError):
-            second.bind(("127.0.0.1", port + 10_000))
-            return port
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def await_bucket(endpoint: str, server: subprocess.Popen[bytes]) -> None:

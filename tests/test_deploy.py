@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.seaweedfs import free_ports
 from harness.sweep.outbox import OUTBOX
 from registry.ledger.chain import Ledger
 from registry.stores import open_store
@@ -191,12 +192,6 @@ class Head:
     environment: dict[str, str]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def head(tmp_path: Path) -> Iterator[Head]:
     lock = (DEPLOY / "requirements.lock").read_text()
@@ -212,7 +207,8 @@ def head(tmp_path: Path) -> Iterator[Head]:
         "RAY_USAGE_STATS_ENABLED": "0",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
-    port, made = free_port(), Head(free_port(), free_port(), environment)
+    port, *others = free_ports(3)
+    made = Head(*others, environment)
     node = (
         *("ray.scripts.scripts", "start", "--head", "--block", f"--port={port}", "--num-cpus=1"),
         *(f"--dashboard-port={made.dashboard}", "--dashboard-host=127.0.0.1"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.seaweedfs import free_ports
 from generators.seed import Seed
 from harness.storage import hex_of
 from harness.sweep.leases import LeaseBook, LeaseRules, Progress
@@ -34,9 +34,7 @@ STUDY = cases(__file__, "study")
 @pytest.fixture
 def dead_port() -> int:
     """A port of this machine on which nothing listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def pin(name: str, provider: str, **settings: object) -> ModelPin:

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.seaweedfs import free_ports
 from harness.episode import Episode
 from harness.errors import HarnessError
 from harness.sweep import drive
@@ -314,15 +315,6 @@ def exporting(tmp_path: Path) -> dict[str, str]:
         pytest.skip(f"ray[default] cannot be installed: {done.stderr.splitlines()[0]}")
     path = os.pathsep.join(filter(None, [*sys.path, target]))
     return {"PYTHONPATH": path, "RAY_metrics_report_interval_ms": "500"}
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine on which nothing listens."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 @pytest.mark.slow
