@@ -83,6 +83,17 @@ def derive_identity(identity: str, name: str) -> str:
     return identity_of(derive(b"dosimeter/derived-identity", identity, name))
 
 
+def unit_key(identity: str, name: str) -> bytes:
+    """The key of the digest of a unit's files, which may be revealed without the identity."""
+    return derive(b"dosimeter/unit-key", identity, name)
+
+
+def unit_digest(key: bytes, files: Iterable[Sequence[str]]) -> str:
+    """HMAC-SHA256 of a unit's files, each the name, text and text of values, in hexadecimal."""
+    parts = (part.encode() for file in files for part in file)
+    return hmac.digest(key, join_parts(b"dosimeter/unit/1", *parts), "sha256").hex()
+
+
 def identity_of(secret: bytes) -> str:
     """The identity of an age key's 32 bytes."""
     words = bech32.convertbits(secret, 8, 5) or ()

@@ -94,10 +94,12 @@ EXTRAS = (
         (".tool_use:look",),
         needs=("judge", "tables"),
     ),
+    Extra("levels", hooks=(".contribution:look", ".contribution:shortfalls")),
     Extra(
         "power",
         (("power", DESIGN, "simulate the plan: seeds needed, smallest leak that it finds"),),
         (".target_power:shortfalls", ".target_power:describe_chances"),
+        needs=("levels",),
     ),
     Extra(
         "pilot",

@@ -67,12 +67,20 @@ def allocation_seed(announced, value):
 
 
 def places(drawn):
-    size = drawn["seeds_per_arm"]
+    size, seed, areas = drawn["seeds_per_arm"], bytes.fromhex(drawn["allocation_seed"]), {}
+    for unit in drawn.get("units", []):
+        names = [unit[name].encode() for name in ("level", "area", "name")]
+        rank = hashlib.sha256(join(b"dosimeter/units/1", seed, *names)).digest()
+        areas.setdefault(tuple(names[:2]), []).append((rank, unit["strata"]))
+    halves = (sorted(own)[: len(own) // 2] for own in areas.values())
+    sealed = {stratum for half in halves for _, strata in half for stratum in strata}
     sizes = size if isinstance(size, list) else [size] * len(drawn["strata"])
     for size, stratum in zip(sizes, drawn["strata"], strict=True):
         counts = enumerate((size, *drawn.get("reserve", [])))
         allotted = [(a, n) for n, k in counts for a in ("public", "private") for _ in range(k)]
-        tag = b"dosimeter/allocation/1", bytes.fromhex(drawn["allocation_seed"]), stratum.encode()
+        if stratum in sealed:
+            allotted = [("private", n) for _, n in allotted]
+        tag = b"dosimeter/allocation/1", seed, stratum.encode()
         ranks = [hashlib.sha256(join(*tag, b"%d" % n)).digest() for n in range(len(allotted))]
         by_rank = dict(zip(sorted(ranks), allotted, strict=True))
         yield from ((*by_rank[rank], stratum) for rank in ranks)

@@ -25,8 +25,8 @@ from registry.result_row import GRADER, Arm, Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # common name: name in the table
-DATE, UNIT, ALLOCATION = "date", "unit", "allocation"
-_BESIDE = (DATE, UNIT, ALLOCATION, *DAYS)  # no parts of the table
+DATE, UNIT, PAIR, ALLOCATION = "date", "unit", "pair", "allocation"
+_BESIDE = (DATE, UNIT, PAIR, ALLOCATION, *DAYS)  # no parts of the table
 _DERIVED = ("family", "difficulty", "status")  # from other columns, where they are not given
 _ZEROS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": ""}
 _DEFAULTS: Mapping[str, Any] = {
@@ -108,14 +108,18 @@ def graded_columns(
         if (below := table[name] < 0).any():
             raise AnalysisError(f"{path}: row {int(below.argmax()) + 1}: {shown} lies below 0")
     texts = {
-        name: arrow[name].cast("string").fill_null("") for name in {UNIT, ALLOCATION} & {*have}
+        name: arrow[name].cast("string").fill_null("")
+        for name in {UNIT, PAIR, ALLOCATION} & {*have}
     }
     given = {name: column.to_pylist() for name, column in texts.items()}
     days, unit = _days(arrow, path), given.get(UNIT, table["instance"])
     dated = {name: _days(arrow, path, name) for name in DAYS if name in have}
     named = pd.DataFrame({"model": table["model"], "instance": unit, **dated})
     dates = read_item_dates(named, path, stated=stated)
-    frame, place = owe_absent(pd.DataFrame({**table.columns, UNIT: unit, DATE: days})), str(path)
+    columns = {**table.columns, UNIT: unit, DATE: days}
+    if PAIR in given:
+        columns["stratum"] = _pairs(given[PAIR], unit, table, path)
+    frame, place = owe_absent(pd.DataFrame(columns)), str(path)
     if UNIT in given:
         several = frame.groupby("instance")[UNIT].transform("nunique") > 1
         if (odd := several | (frame[UNIT] == "")).any():
@@ -127,6 +131,21 @@ def graded_columns(
     allocation = frozenset(given.get(ALLOCATION, ()))
     table = table_of_frame(frame, place)
     return GradedFile(table, tested, days, UNIT in given, allocation, item_dates=dates)
+
+
+def _pairs(pair: Sequence[str], unit: Sequence[str], table: ResultTable, path: Path) -> Any:
+    """The pair of each row, in place of its stratum. Raises AnalysisError for one that has not one
+    published and one sealed unit."""
+    import pandas as pd
+
+    rows = pd.DataFrame({PAIR: pair, UNIT: unit, "arm": table["arm"]})
+    for name, of_pair in rows.drop_duplicates().groupby(PAIR)["arm"]:
+        if sorted(of_pair) != sorted(Arm) or not name:
+            raise AnalysisError(
+                f"{path}: pair {name!r}: one public and one private unit are wanted, and it has "
+                f"{', '.join(of_pair)}"
+            )
+    return rows[PAIR].to_numpy(object)
 
 
 def owe_absent(rows: Any) -> Any:

@@ -6,7 +6,7 @@ Errors name row numbers, never an instance or a grade: rows of the private arm p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType, NoneType
@@ -122,7 +122,12 @@ def weigh_strata(plan: Plan, table: ResultTable) -> Plan:
     light = [name for name, arms in sizes.items() if 0 < min(arms) < LEAST_IN_ARM]
     if sum(sum(sizes[name]) for name in light) > MOST_LIGHT * sum(map(sum, sizes.values())):
         return plan
-    kept = {n: k for n, k in zip(plan.strata, plan.sizes, strict=True) if n not in light}
+    return without_strata(plan, light)
+
+
+def without_strata(plan: Plan, strata: Collection[str]) -> Plan:
+    """The plan on its other strata, as where some have one arm only."""
+    kept = {n: k for n, k in zip(plan.strata, plan.sizes, strict=True) if n not in strata}
     given = plan.seeds_per_arm
     seeds = given if isinstance(given, int) else tuple(kept.values())
     return replace(plan, strata=tuple(kept), seeds_per_arm=seeds)

@@ -42,7 +42,7 @@ def _paragraphs(plan: Plan) -> Iterator[tuple[str, ...]]:
     yield from (("design",), ("test",), ("error_rates",))
     if rules is not None:
         yield ("monitoring",)
-    yield from (("markers",), ("verdicts",))
+    yield from (("markers",), *([("levels",)] if plan.levels else []), ("verdicts",))
     if rules is not None:
         yield tuple(_control_sentences(plan, rules))
     if plan.judges:

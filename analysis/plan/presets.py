@@ -252,6 +252,7 @@ def _name_complaints(
 _BETWEEN = (  # 0 and a bound
     ("alpha", 0.5, "one-sided; 0.025 is usual"),
     ("marker_alpha", 0.5, "0.001 is usual"),
+    ("level_alpha", 0.5, "0.0125 is usual"),
     ("margin", 1, "0.05 is five points"),
     ("target_gap", 1, "0.10 is ten points"),
 )

@@ -22,7 +22,12 @@ it convinces those who trust them up to there. A draw that is announced and drop
 order of ``SHA-256(tag ‖ seed ‖ stratum ‖ index)``, with the tag ``dosimeter/allocation/1``, the
 stratum's name, and the index in decimal. The first S are public and the next S private: these are
 the panel, tranche 0. Of what follows, the first s are public and the next s private in tranche 1,
-and so on for each reserve tranche."""
+and so on for each reserve tranche.
+
+**Units.** Some strata are of units that are published or stay sealed as a whole. The units of an
+area stand in the order of ``SHA-256(tag ‖ seed ‖ level ‖ area ‖ name)``, with the tag
+``dosimeter/units/1``; the first half of them, rounded down, stay sealed: all of their seeds are
+private."""
 
 from __future__ import annotations
 
@@ -38,11 +43,14 @@ from registry.canonical import join_parts
 from registry.draws.beacon import beacon_value, is_signed_round, round_time
 from registry.errors import RegistryError
 from registry.ledger.chain import Entry
-from registry.ledger.draw_records import Announcement, SealedSet, SeedsPerArm, sizes_of
+from registry.ledger.draw_records import Announcement, SealedSet, SeedsPerArm, Unit, sizes_of
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, DrawnSeed
 
-_PROMISED = ("strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients", "entropy")
+_PROMISED = (
+    *("strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients", "entropy"),
+    "units",
+)
 
 
 class Place(NamedTuple):
@@ -57,15 +65,41 @@ def allocate(
     seeds_per_arm: SeedsPerArm,
     allocation_seed: str,
     reserve: Sequence[int] = (),
+    units: Sequence[Unit] = (),
 ) -> tuple[Place, ...]:
     """Arm and tranche of each seed in the order drawn, stratum by stratum: S public and S private
-    in the panel of each, and as many of either as ``reserve`` says in each reserve tranche.
-    ``allocation_seed`` is 64 hexadecimal digits. Raises RegistryError."""
+    in the panel of each, and as many of either as ``reserve`` says in each reserve tranche; all
+    private where the stratum's unit stays sealed. ``allocation_seed`` is 64 hexadecimal digits.
+    Raises RegistryError."""
     check_numbers(strata, seeds_per_arm, reserve)
     if not _is_hex32(allocation_seed):
         raise RegistryError("an allocation seed is 64 hexadecimal digits")
-    sized = zip(strata, sizes_of(seeds_per_arm, strata), strict=True)
-    return tuple(p for name, size in sized for p in _split(name, (size, *reserve), allocation_seed))
+    hidden = {name for unit in sealed_units(units, allocation_seed) for name in unit.strata}
+    return tuple(
+        place._replace(arm=Arm.PRIVATE) if name in hidden else place
+        for name, size in zip(strata, sizes_of(seeds_per_arm, strata), strict=True)
+        for place in _split(name, (size, *reserve), allocation_seed)
+    )
+
+
+def places_of(sealed: SealedSet) -> tuple[Place, ...]:
+    """Return the places of the seeds of a draw, in the order drawn. Raises RegistryError."""
+    sizes, seed = sealed.seeds_per_arm, sealed.allocation_seed
+    return allocate(sealed.strata, sizes, seed, sealed.reserve, sealed.units)
+
+
+def sealed_units(units: Sequence[Unit], allocation_seed: str) -> tuple[Unit, ...]:
+    """Return the units that stay sealed: half of those of each area, rounded down."""
+    tag, seed = b"dosimeter/units/1", bytes.fromhex(allocation_seed)
+
+    def place(unit: Unit) -> bytes:
+        names = (unit.level.encode(), unit.area.encode(), unit.name.encode())
+        return hashlib.sha256(join_parts(tag, seed, *names)).digest()
+
+    areas: dict[tuple[str, str], list[Unit]] = {}
+    for unit in sorted(units, key=place):
+        areas.setdefault((unit.level, unit.area), []).append(unit)
+    return tuple(unit for area in areas.values() for unit in area[: len(area) // 2])
 
 
 def check_numbers(
@@ -82,7 +116,7 @@ def check_numbers(
 
 def place_seeds(seeds: Sequence[DrawnSeed], sealed: SealedSet) -> tuple[DrawnInstance, ...]:
     """Return the seeds of a draw, in the order drawn, each with its place. Raises RegistryError."""
-    places = allocate(sealed.strata, sealed.seeds_per_arm, sealed.allocation_seed, sealed.reserve)
+    places = places_of(sealed)
     if len(places) != len(seeds):
         raise RegistryError(f"{len(places)} seeds expected in the draw, {len(seeds)} found")
     return tuple(

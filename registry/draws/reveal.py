@@ -11,15 +11,24 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from registry.canonical import canonical_bytes, digest_bytes, parse_canonical
-from registry.draws.allocation import allocate
+from registry.draws.allocation import places_of
 from registry.errors import BrokenPromise, MissingKey, RegistryError
 from registry.ledger.chain import Entry, Ledger
 from registry.ledger.draw_records import Revealed, SealedSet
 from registry.ledger.records import read_record
-from registry.sealing import DrawnInstance, commitments_of
+from registry.sealing import DrawnInstance, commitments_of, unit_digest
 from registry.stores.base import Store
 
 _FORMAT = "dosimeter/reveal/1"
+
+
+@dataclass(frozen=True, slots=True)
+class RevealedUnit:
+    """The files of a unit, each the name, text and text of values; and the key of their digest."""
+
+    name: str
+    key: str  # 64 hexadecimal digits
+    files: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +40,30 @@ class RevealedSeeds:
     tranches: tuple[int, ...]
     leaves: tuple[int, ...]  # place of each seed in the order drawn
     seeds: tuple[DrawnInstance, ...] = field(repr=False)
+    units: tuple[RevealedUnit, ...] = ()  # those with files, once all tranches are revealed
     format: str = _FORMAT
 
 
 def reveal_bytes(
-    study: str, sealed: SealedSet, entries: Sequence[DrawnInstance], tranches: Collection[int]
+    study: str,
+    sealed: SealedSet,
+    entries: Sequence[DrawnInstance],
+    tranches: Collection[int],
+    units: Sequence[RevealedUnit] = (),
 ) -> bytes:
     """Return the object that reveals some tranches of a draw, whose ``entries`` are all of it, in
-    the order drawn."""
+    the order drawn; with all tranches also the files of its units."""
     chosen = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.tranche in tranches]
     leaves = tuple(leaf for leaf, _ in chosen)
     seeds = tuple(entry for _, entry in chosen)
-    revealed = RevealedSeeds(study, sealed.root, tuple(sorted(tranches)), leaves, seeds)
+    shown = tuple(units) if is_whole(sealed, tranches) else ()
+    revealed = RevealedSeeds(study, sealed.root, tuple(sorted(tranches)), leaves, seeds, shown)
     return canonical_bytes(asdict(revealed))
+
+
+def is_whole(sealed: SealedSet, tranches: Collection[int]) -> bool:
+    """Report whether these are all tranches of a draw."""
+    return len(tranches) == len(sealed.reserve) + 1
 
 
 def read_reveal(data: bytes, place: str) -> RevealedSeeds:
@@ -89,12 +109,19 @@ def check_reveal(revealed: RevealedSeeds, sealed: SealedSet) -> Iterator[str]:
     if revealed.root != sealed.root:
         yield f"of the draw with root {revealed.root}, and drawn is {sealed.root}"
         return
-    places = allocate(sealed.strata, sealed.seeds_per_arm, sealed.allocation_seed, sealed.reserve)
+    places = places_of(sealed)
     owed = [leaf for leaf, place in enumerate(places) if place.tranche in revealed.tranches]
     if [*revealed.leaves] != owed:
         tranches = ", ".join(map(str, revealed.tranches))
         yield f"{len(owed)} seeds of tranches {tranches} expected, others found"
         return
+    whole, files = is_whole(sealed, revealed.tranches), {unit.name: unit for unit in revealed.units}
+    for unit in sealed.units if whole else ():
+        shown = files.get(unit.name)
+        if unit.digest and shown is None:
+            yield f"the files of unit {unit.name} are missing"
+        elif shown and unit_digest(bytes.fromhex(shown.key), shown.files) != unit.digest:
+            yield f"the files of unit {unit.name} are not those that were announced"
     try:
         opened = commitments_of(revealed.seeds)
     except (RegistryError, ValueError):

@@ -23,6 +23,7 @@ from registry.ledger.draw_records import (
     SealedSet,
     SeedsPerArm,
     Underpowered,
+    Unit,
     Unproved,
     sizes_of,
 )
@@ -142,7 +143,8 @@ def draw(
 class DrawTerms:
     """What an announcement says of a draw beside its seeds, as ``Announcement`` has it. ``beacon``
     allots the seeds, or else a secret that is sealed with them; ``underpowered`` is why a plan that
-    cannot answer is drawn all the same, ``unproved`` why one with questions that are not proved."""
+    cannot answer is drawn all the same, ``unproved`` why one with questions that are not proved;
+    ``units`` are those of the levels above the instance."""
 
     study: str
     recipients: tuple[str, ...]
@@ -152,6 +154,7 @@ class DrawTerms:
     unproved: Unproved | None = None
     operator_recipient: str = ""
     operator_signer: str = ""
+    units: tuple[Unit, ...] = ()
 
 
 def announce_draw(
@@ -204,7 +207,7 @@ def allot_draw(announced: Announcement, sealed: SealedSeeds, value: str) -> Seal
         )
     return SealedSet(
         **_named(announced, "strata", "seeds_per_arm", "root", "ciphertext", "recipients"),
-        **_named(announced, "entropy", "reserve", "underpowered", "unproved"),
+        **_named(announced, "entropy", "reserve", "underpowered", "unproved", "units"),
         count=len(commitments),
         commitments=commitments,
         uri=sealed_key(announced.ciphertext),

@@ -38,6 +38,21 @@ class Beacon:
     round: int
 
 
+VARIANT, FAMILY = "variant", "family"  # levels
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Tasks that are published or stay sealed together. Of the units of an area one half is
+    published, by lot; a pair is an area of the variant level, with two."""
+
+    name: str
+    level: str  # VARIANT or FAMILY
+    area: str
+    strata: tuple[str, ...]
+    digest: str = ""  # hex HMAC of its own files under a key that a reveal shows; "" without any
+
+
 @dataclass(frozen=True, slots=True)
 class Parties:
     """The operator, who runs waves of a study without its key. It is that of the first
@@ -70,6 +85,7 @@ class Announcement:
     # As in Parties.
     operator_recipient: str = ""
     operator_signer: str = ""
+    units: tuple[Unit, ...] = ()  # of tasks, half of which stay sealed
 
     @property
     def parties(self) -> Parties:
@@ -97,6 +113,7 @@ class SealedSet:
     unproved: Unproved | None = None
     # Hex: the beacon's signature of the announced round, or the secret that was committed to.
     value: str = ""
+    units: tuple[Unit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,11 @@ class Plan:
     chances: str = ""
     # Of the exact test of markers: one-sided, over all looks and the models of each.
     marker_alpha: float = 0.001
+    # Of each level above the instance, over all looks; and the spread of the control models over
+    # units above which it is not tested.
+    level_alpha: float = 0.0125
+    most_tau: float = 0.20
+    levels: tuple[str, ...] = ()  # that the study has units of
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -58,6 +58,8 @@ class PlanSection(Section):
     # Inflation of one model that the plan must find with a power of 80 %: study/readiness/.
     target_gap: float = Field(default=0.10, gt=0, lt=1)
     marker_alpha: float = Field(default=0.001, gt=0, lt=0.5)
+    level_alpha: float = Field(default=0.0125, gt=0, lt=0.5)  # of each level above the instance
+    most_tau: float = Field(default=0.20, gt=0, le=1)  # of the control models over units
     outcomes: Names | None = None
     multiplicity: str | None = None
     judges: dict[str, JudgeRuleSection] = {}
@@ -75,6 +77,7 @@ SECTIONS: Mapping[str, type[Section]] = {"controls": ControlsSection}
 _OF_EVERY_PRESET = {
     *("looks", "alpha", "permutations", "enumerate_up_to"),
     *("margin", "outcomes", "multiplicity", "target_gap", "marker_alpha"),
+    *("level_alpha", "most_tau"),
 }
 STANDARD_ONLY = tuple(
     name for name in PlanSection.model_fields if name not in {*_OF_EVERY_PRESET, "preset", "judges"}

@@ -24,7 +24,8 @@ from generators.task import Family
 from generators.yaml_lines import YamlDocument
 from harness.mode import Mode
 from harness.models.settings import ModelSettings, pin_model
-from registry.ledger.draw_records import Parties, SeedsPerArm, sizes_of
+from registry.draws.allocation import sealed_units
+from registry.ledger.draw_records import Parties, SeedsPerArm, Unit, sizes_of
 from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, pin_digest
 from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
@@ -46,6 +47,7 @@ from study.protocol.sections import (
     spell_out_waves,
     stated_of_waves,
 )
+from study.protocol.units import UnitsStated
 from study.protocol.yaml import TemplateSource, fault_at, load_yaml, read_template, yaml_faults
 
 FILE_NAME, PRICES_NAME = "study.yaml", "prices.yaml"
@@ -96,6 +98,8 @@ class Protocol:
     templates: tuple[TemplateSource, ...]
     template_paths: tuple[str, ...]  # of templates and their values files; names of the library
     pools: tuple[PoolSource, ...]  # of given items
+    units: tuple[Unit, ...]  # of the levels above the instance
+    sources: tuple[tuple[str, str], ...]  # strata of template files, and the files' names
     facts: tuple[ModelFact, ...]
     judge_facts: tuple[ModelFact, ...]
     families: tuple[tuple[str, str], ...]  # of models and judges that name theirs
@@ -108,6 +112,11 @@ class Protocol:
         """Return the operator that study.yaml names."""
         operator = self.operator
         return Parties(operator.recipient, operator.signer) if operator else Parties()
+
+    def files_of(self, unit: Unit) -> tuple[TemplateSource, ...]:
+        """Return the template files of a unit."""
+        names = {name for stratum, name in self.sources if stratum in unit.strata}
+        return tuple(source for source in self.templates if source.name in names)
 
     @property
     def planned(self) -> frozenset[str]:
@@ -180,6 +189,13 @@ class Protocol:
         here = {*self.waves[wave], *(judge.name for judge in self.judges)}
         return tuple(entry for entry in self.retention if entry[0] in here)
 
+    def tested_plan(self) -> Plan:
+        """Return the plan on as many strata as will have both arms: units may stay sealed."""
+        from analysis.data.table import without_strata  # and with it numpy
+
+        sealed = (name for unit in sealed_units(self.units, "00" * 32) for name in unit.strata)
+        return without_strata(self.registered_plan(), frozenset(sealed))
+
     def registered_plan(self) -> Plan:
         """Return the plan as it is put into the ledger, with each judge pinned as it is now."""
         plan = make_plan(
@@ -195,7 +211,8 @@ class Protocol:
             JudgeRule(name, pins[name], **dict(rule), scores=self.judged)
             for name, rule in sorted(self.plan.judges.items())
         )
-        return replace(plan, judges=tuple(rules))
+        levels = tuple(dict.fromkeys(unit.level for unit in self.units))
+        return replace(plan, judges=tuple(rules), levels=levels)
 
 
 def relatives_of(protocol: Protocol, judge: str) -> tuple[str, ...]:
@@ -243,7 +260,7 @@ def examine_protocol(
             tasks.add(index, section)
         except StudyFileError as error:
             faults.append(error)
-    between = (fault_at(document, *fault) for fault in section_faults(parsed))
+    between = [fault_at(document, *f) for f in (*section_faults(parsed), *tasks.units.faults())]
     faults += [fault for fault in between if fault.line not in lines]
     reserve = parsed.reserve
     sizes = () if reserve is None else (reserve.seeds_per_arm,) * reserve.tranches
@@ -330,6 +347,8 @@ def _protocol_of(
         "templates": tuple(tasks.templates.values()),
         "template_paths": tuple(tasks.paths),
         "pools": tuple(tasks.pools),
+        "units": tasks.units.units(),
+        "sources": tuple(tasks.units.files.items()),
         "catalog": INSTALLED.with_templates(tasks.families),
         "seeds_per_arm": seeds,
         "reserve": reserve,
@@ -364,7 +383,7 @@ def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFact, ...]:
 
 _OF_COLUMNS = {each.name for each in fields(Columns)} - {"name"}
 _OF_ITEMS = {*_OF_COLUMNS, "strata", "published", "build_network"}
-_OF_HARBOR = {"harbor", "published", "stratum", "strata", "build_network"}
+_OF_HARBOR = {"harbor", "published", "stratum", "strata", "build_network", "pair", "unit", "area"}
 
 
 def _mode(section: TaskSection, usual: Mode = Mode.AGENTIC) -> Mode:
@@ -383,6 +402,7 @@ class _Tasks:
     paths: list[str] = field(default_factory=list)
     families: list[Family] = field(default_factory=list)
     pools: list[PoolSource] = field(default_factory=list)
+    units: UnitsStated = field(default_factory=UnitsStated)
 
     def add(self, index: int, section: TaskSection) -> None:
         """Add the strata of a section. Raises StudyFileError."""
@@ -400,6 +420,7 @@ class _Tasks:
             if task.stratum in [other.stratum for other in self.strata]:
                 raise self.fault(index, f"{task.stratum} is there twice")
             self.strata.append(task)
+        self.units.add(index, section, [task.stratum for task in section_tasks])
 
     def fault(self, index: int, message: object, *key: str) -> StudyFileError:
         return fault_at(self.document, ("tasks", index, *key), str(message))
@@ -506,4 +527,6 @@ class _Tasks:
             self.paths.append(str(path))
         self.families.append(family)
         mode = _mode(section)
-        return [Task(family.name, family.version, question, mode) for question in chosen]
+        made = [Task(family.name, family.version, question, mode) for question in chosen]
+        self.units.files |= {task.stratum: source.name for task in made}
+        return made

@@ -36,6 +36,10 @@ class TaskSection(Section):
     template: str | None = None  # a template file, or one of the library's by its name
     questions: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None  # default: all
     mode: ModeName | None = None  # default: single_turn for items without files, else agentic
+    # Of the levels above the instance: published or sealed together.
+    pair: Name | None = None
+    unit: Name | None = None
+    area: Name | None = None
     # Of `items`, a file: columns of it.
     items: str | None = None
     prompt: str | None = None

@@ -200,6 +200,13 @@ def check_drawn(study: Study) -> SealedSet:
                 f"{value_words(then)}: restore it; another draw needs a new study, or "
                 "`register --again` before that"
             )
+    units = tuple(replace(unit, digest="") for unit in sealed.units)
+    if units != study.protocol.units:
+        drawn_units = ", ".join(f"{unit.name} ({unit.level}, {unit.area})" for unit in units)
+        raise BrokenPromise(
+            f"{_placed(study, ('tasks',))}: its units are not those that were drawn, "
+            f"{drawn_units or 'none'}: restore `pair`, `unit` and `area`"
+        )
     check_parties(study)
     return sealed
 

@@ -16,7 +16,7 @@ from generators.seed import Seed
 from publish.leakcheck.check import find_leaks, release_needles
 from registry.provenance import utc_now
 from registry.result_row import GRADER, Arm
-from study.extras.power.planning import read_variance
+from study.extras.power.planning import rows_of
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
@@ -117,7 +117,7 @@ def test_verdicts_rest_on_the_grades_of_a_judge_that_was_measured(swept: Study) 
     scored = table.where(table["grader"] == GRADER)
     assert len(scored) == 2 * len(NUMBERS)
     assert 0 < scored["score"].mean() < 1
-    assert read_variance(swept.folder, None, ("score",))[1] == str(swept.folder)
+    assert rows_of(swept.folder, None)[1] == str(swept.folder)
 
 
 def test_the_leak_check_finds_the_rubric_of_a_private_question(

@@ -42,7 +42,7 @@ def plot_gaps(
     place = {"left": width - right - wide, "head": _HEAD + key + below, "foot": _FOOT}
     axes = style.row_axes(figure, labels, right=right, **place)
     axes.tick_params(axis="y", labelleft=narrow)
-    _draw_gaps(axes, verdicts, margin)
+    draw_gaps(axes, verdicts, margin)
     for y, verdict in enumerate(() if narrow else verdicts):
         style.note(axes, verdict.outcome, (1, y), (8, 0), xycoords=_ROWS, va="center")
     words = (
@@ -74,7 +74,8 @@ def _draw_arms(axes: Any, arms: Sequence[Mapping[Arm, float]]) -> None:
     style.points_axis(axes.xaxis)
 
 
-def _draw_gaps(axes: Any, verdicts: Sequence[Verdict], margin: float) -> None:
+def draw_gaps(axes: Any, verdicts: Sequence[Verdict], margin: float) -> None:
+    """Draw a row for each verdict with a gap: interval, bound and mark; lines at 0 and margin."""
     rows = [(y, v, v.estimate) for y, v in enumerate(verdicts) if v.estimate is not None]
     bounds = {y: v.deciding_bound for y, v, _ in rows if v.verdict in BOUNDED}
     ends = [end for _, v, gap in rows for end in (*v.interval, gap)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -13,6 +13,8 @@ import numpy as np
 
 from analysis.data.table import ResultTable
 from analysis.errors import AnalysisError
+from analysis.levels.levels import measured_tau
+from analysis.levels.power import LevelDesign, LevelPower, level_power
 from analysis.plan.markers import marker_rates
 from analysis.plan.presets import look_alpha, marker_alpha
 from analysis.power.power import (
@@ -84,6 +86,7 @@ class PowerAnswer:
     seeds: PowerCurve
     gaps: PowerCurve
     cost_per_episode: float | None
+    levels: tuple[LevelPower, ...] = ()  # above the instance
 
     def episodes(self, seeds: int) -> int:
         """Of all looks, with the runs of control models before the first and of frozen ones."""
@@ -121,6 +124,7 @@ class PowerAnswer:
             "markers": [{"recalled": share, "power": power} for share, power in self.markers],
             "needed": self._curve(self.seeds, "seeds"),
             "detectable": self._curve(self.gaps, "gap"),
+            "levels": [asdict(level) for level in self.levels],
         }
 
     def _point(self, point: PowerPoint) -> dict[str, Any]:
@@ -141,12 +145,13 @@ class PowerAnswer:
 def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnswer:
     """Simulate power as requested. Raises AnalysisError, StudyError for impossible requests."""
     protocol = read_protocol(request.study)
-    plan = protocol.registered_plan()
+    plan = protocol.tested_plan()
     if request.seeds is not None:
         plan = replace(plan, seeds_per_arm=request.seeds)
-    pilot, source = None, PUBLISHED
+    pilot, source, table = None, PUBLISHED, None
     if request.source is not None:
-        pilot, source = read_variance(request.source, request.grader, plan.outcomes)
+        table, source = rows_of(request.source, request.grader)
+        pilot = variance_of(table, plan.outcomes, source)
     elif request.grader is not None:
         raise StudyError("--grader: it chooses among the rows of `--from TABLE`; give both")
     components = pilot.components if pilot is not None else _expected(plan, protocol)
@@ -165,13 +170,41 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
         seeds=seeds_curve(design, effort, TARGET, first),
         gaps=gaps_curve(design, effort, TARGET, second),
         cost_per_episode=None if pilot is None else pilot.cost_usd,
+        levels=tuple(_level_powers(protocol, design, table)),
     )
+
+
+def _level_powers(
+    protocol: Protocol, design: PowerDesign, table: ResultTable | None
+) -> Iterator[LevelPower]:
+    """Yield the power of each level of the study's units. τ is that of the table's models, of its
+    controls if it has three; else the largest with which the level is tested."""
+    plan, setting, units = design.plan, design.setting, protocol.units
+    models = set() if table is None else set(table["model"].tolist())
+    early = models & set(plan.standard.pre_exposure if plan.standard else ())
+    measured: Mapping[str, float | None] = {}
+    if table is not None:
+        measured = measured_tau(table, units, early if len(early) > 2 else models)
+    for level in dict.fromkeys(unit.level for unit in units):
+        tau = measured.get(level)
+        levels = LevelDesign(
+            level=level,
+            areas=tuple(unit.area for unit in units if unit.level == level),
+            tau=plan.most_tau if tau is None else tau,
+            measured=tau is not None,
+            run_sd=design.components.sd[0],
+            instances=min(plan.sizes),
+            control_models=setting.control_models,
+            control_runs=setting.control_runs,
+            models=setting.models,
+        )
+        yield level_power(plan, levels, setting.gap)
 
 
 def registered_design(protocol: Protocol, gap: float) -> PowerDesign:
     """Return the design of a study as it stands, for one model that is inflated by ``gap``, with
     the variance that the weights and criteria of its tasks make."""
-    plan = protocol.registered_plan()
+    plan = protocol.tested_plan()
     return PowerDesign(plan, _expected(plan, protocol), plan_setting(gap, plan, protocol))
 
 
@@ -194,21 +227,18 @@ def plan_setting(gap: float, plan: Plan, protocol: Protocol) -> PowerSetting:
     )
 
 
-def read_variance(
-    source: Path, grader: str | None, outcomes: Sequence[str]
-) -> tuple[PilotVariance, str]:
-    """Return the variance components of the rows of a table's file or of a study's folder, and
-    their source in words. Raises StudyError, AnalysisError."""
-    table, words = _rows(source, grader)
+def variance_of(table: ResultTable, outcomes: Sequence[str], words: str) -> PilotVariance:
+    """Return the variance components of a table's rows, from a source that ``words`` name. Raises
+    AnalysisError."""
     graded = table.where(table["grader"] == GRADER)
     strata = sorted(set(graded["stratum"].tolist()))
     try:
-        return estimate_components(graded, outcomes, strata), words
+        return estimate_components(graded, outcomes, strata)
     except AnalysisError as error:
         raise AnalysisError(f"{words}: {error}") from error
 
 
-def _rows(source: Path, grader: str | None) -> tuple[ResultTable, str]:
+def rows_of(source: Path, grader: str | None) -> tuple[ResultTable, str]:
     """Return the rows of one grader of a table's file; or of the closed waves of a study's folder,
     else of its pilot. With their source in words."""
     if not source.is_dir():

@@ -6,12 +6,20 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from generators.catalog import Catalog
 from publish.errors import PublishError
 from publish.leakcheck.check import regenerate
-from registry.draws.reveal import check_reveal, read_reveal, reveal_bytes, write_reveal
+from registry.draws.reveal import (
+    RevealedUnit,
+    check_reveal,
+    is_whole,
+    read_reveal,
+    reveal_bytes,
+    write_reveal,
+)
 from registry.files import write_whole
-from registry.ledger.draw_records import Revealed
-from registry.sealing import DrawnInstance
+from registry.ledger.draw_records import Revealed, Unit
+from registry.sealing import DrawnInstance, unit_key
 from study.errors import StudyError
 from study.steps.sweep.waves import list_waves
 from study.workspace.setup import Watch, find_registration
@@ -64,15 +72,21 @@ def reveal(
     study's key. Raises StudyError as ``check_revealable``, RegistryError, OSError."""
     check_revealable(study, tranches, reason)
     sealed = study.sealed_set()
-    data = reveal_bytes(study.protocol.name, sealed, study.entries(), tranches)
+    units = [_revealed_unit(study, unit) for unit in sealed.units if unit.digest]
+    data = reveal_bytes(study.protocol.name, sealed, study.entries(), tranches, units)
     entry = write_reveal(study.store, study.ledger, data, reason, now())
-    every = len(tranches) == len(sealed.reserve) + 1
-    name = "study" if every else "-".join(map(str, sorted(tranches)))
+    name = "study" if is_whole(sealed, tranches) else "-".join(map(str, sorted(tranches)))
     path = study.folder / f"reveal-{name}.json"
     write_whole(path, data.decode())
     record: Revealed = entry.record
     logger.info("revealed %d seeds of tranches %s", record.count, record.tranches)
     return record, path
+
+
+def _revealed_unit(study: Study, unit: Unit) -> RevealedUnit:
+    key = unit_key(study.own_identities()[0], unit.name)
+    files = tuple((s.name, s.text, s.values) for s in study.protocol.files_of(unit))
+    return RevealedUnit(unit.name, key.hex(), files)
 
 
 def check_revealed(study: Study, path: Path, watch: Watch) -> tuple[int, tuple[str, ...]]:
@@ -92,14 +106,19 @@ def check_revealed(study: Study, path: Path, watch: Watch) -> tuple[int, tuple[s
         for entry in study.ledger.entries()
     ):
         problems.append("no record of the ledger reveals these tranches")
-    return len(revealed.seeds), (*problems, *_remade(study, revealed.seeds, watch))
+    catalog = study.protocol.catalog
+    if files := [file for unit in revealed.units for file in unit.files]:
+        from generators.templates.family import template_family
+
+        catalog = catalog.with_templates(template_family(*file) for file in files)
+    return len(revealed.seeds), (*problems, *_remade(catalog, revealed.seeds, watch))
 
 
-def _remade(study: Study, seeds: Collection[DrawnInstance], watch: Watch) -> Iterator[str]:
+def _remade(catalog: Catalog, seeds: Collection[DrawnInstance], watch: Watch) -> Iterator[str]:
     """Yield the seeds whose instance is another one, or none, when it is made again."""
     for done, seed in enumerate(seeds, 1):
         watch("making instances again", done, len(seeds))
         try:
-            regenerate(seed, study.protocol.catalog.family)
+            regenerate(seed, catalog.family)
         except PublishError as error:
             yield f"{seed.instance}: {error}"

@@ -37,8 +37,8 @@ from registry.draws.seeds import (
 )
 from registry.errors import RegistryError
 from registry.ledger.chain import Entry
-from registry.ledger.draw_records import Announcement, Beacon, SealedSet
-from registry.sealing import DrawnSeed, SealedSeeds
+from registry.ledger.draw_records import Announcement, Beacon, SealedSet, Unit
+from registry.sealing import DrawnSeed, SealedSeeds, unit_digest, unit_key
 from study.errors import StudyError, WorkOwedError
 from study.protocol.pool import read_pool
 from study.protocol.protocol import Protocol
@@ -167,6 +167,7 @@ def _announce(
         underpowered=underpowered,
         unproved=unproved,
         **asdict(protocol.parties),
+        units=_units(study),
     )
     after = before[-1].sequence if before else -1
     if beacon is not None and not request.beacon:  # seeds may have taken a while to draw
@@ -175,6 +176,16 @@ def _announce(
     stamp_ledger(study)
     sealed = SealedSeeds(drawn.seeds, "" if beacon else drawn.secret)
     return announced, sealed
+
+
+def _units(study: Study) -> tuple[Unit, ...]:
+    """Return the units of the study, each with the digest of its files under a key of its own."""
+    protocol, made = study.protocol, []
+    for unit in protocol.units:
+        files = protocol.files_of(unit)
+        key = unit_key(study.own_identities()[0], unit.name)
+        made.append(replace(unit, digest=unit_digest(key, files) if files else ""))
+    return tuple(made)
 
 
 def _coming_round(request: DrawRequest, now: str) -> Beacon | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from analysis.data.table import ResultTable
 from analysis.plan.controls import ControlResult
 from analysis.plan.history import WaveHistory
+from analysis.plan.verdict import Verdict
 from analysis.report.part import Part
 from registry.ledger.records import Plan
 from registry.result_row import ResultRow
@@ -41,6 +42,7 @@ class LookContext:
     digest: str
     history: WaveHistory
     published: str
+    verdicts: Sequence[Verdict]
 
 
 class LookShare:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analysis.data.table import ResultTable, make_table
+from analysis.data.table import ResultTable, make_table, without_strata
 from analysis.plan.look import analyse
 from analysis.plan.presets import bridging_models
 from analysis.report.report import Report, ReportRequest, build_report
@@ -20,6 +20,7 @@ from registry.checkpoints.checkpoint import (
     put_checkpoint,
     sign_checkpoint,
 )
+from registry.draws.allocation import sealed_units
 from registry.ledger.chain import Entry
 from registry.ledger.records import Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
@@ -134,24 +135,28 @@ def build_look(
         entries = entries[: issue.sequence]
     history = history_of(entries, registered.plan)
     watch("testing", 1, _STEPS)
-    table = make_table(rows)
-    controls = [c for share in shares for c in share.controls(registered.plan, plan_digest)]
+    table, sealed = make_table(rows), study.sealed_set()
+    hidden = sealed_units(sealed.units, sealed.allocation_seed)
+    plan = without_strata(registered.plan, {name for unit in hidden for name in unit.strata})
+    controls = [c for share in shares for c in share.controls(plan, plan_digest)]
+    analysis = analyse(plan, table, plan_digest, history=history, controls=controls)
     published = next((entry.time[:10] for entry in entries if entry.kind == "release"), "")
     context = LookContext(
-        plan=registered.plan,
+        plan=plan,
         registration=plan_digest,
         rows=rows,
         table=table,
         digest=table_digest,
         history=history,
         published=published,
+        verdicts=analysis.verdicts,
     )
     request = ReportRequest(
-        registered=registered,
-        sealed=study.sealed_set(),
+        registered=replace(registered, plan=plan),
+        sealed=sealed,
         runs=[wave.manifest for wave in waves],
         table=table,
-        analysis=analyse(registered.plan, table, plan_digest, history=history, controls=controls),
+        analysis=analysis,
         issued=issue.time if issue else now,
         parts=[part for share in shares for part in share.parts(context)],
         free={pin.name for pin in study.protocol.models if pin.provider in OWN_PROVIDERS},

@@ -16,7 +16,7 @@ from publish.release import CHECKPOINT, CHECKSUMS, COMMITMENTS, OPENINGS
 from registry.canonical import digest_bytes
 from registry.checkpoints.checkpoint import CHECKPOINTS
 from registry.checkpoints.timestamp import Authorities
-from registry.draws.allocation import allocate
+from registry.draws.allocation import places_of
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import LEDGER, Entry, inspect_chain
 from registry.ledger.draw_records import SealedSet
@@ -106,9 +106,7 @@ def _check_public(
         sealed = next(each for each in drawn if each.root == listed["root"])
         if tuple(listed["commitments"]) != sealed.commitments:
             yield str(path), "not the commitments that the ledger records"
-        places = allocate(
-            sealed.strata, sealed.seeds_per_arm, sealed.allocation_seed, sealed.reserve
-        )
+        places = places_of(sealed)
         for path in sorted((folder / OPENINGS).glob("*.json")):
             body: Any = json.loads(path.read_bytes())
             for row in body["public"]:

@@ -1,0 +1,135 @@
+"""The part of a report on the levels: a line a model and level, and a figure of their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from analysis.csv_text import csv_files
+from analysis.json_values import plain_values
+from analysis.levels.levels import FINDINGS, LEVELS, Finding, LevelVerdict
+from analysis.plan.verdict import INCONCLUSIVE, Verdict
+from analysis.report.figures import style
+from analysis.report.figures.intervals import draw_gaps
+from analysis.report.part import (
+    NONE,
+    Block,
+    Columns,
+    Heading,
+    Paragraph,
+    Part,
+    PartFigure,
+    ReportTable,
+    tabulate,
+)
+from analysis.stats.intervals import counted, p_words, points, signed
+from analysis.words import words_in
+from registry.ledger.draw_records import VARIANT
+
+INSTANCE = "instance"
+_WORDS = words_in("analysis.levels", "words.yaml")
+_ROW, _HEAD, _FOOT = 0.27, 0.3, 0.52  # inches
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    level: str
+    verdict: Verdict
+    finding: Finding
+    why: str
+
+    @property
+    def words(self) -> str:
+        """The finding in words."""
+        values = {"level": _WORDS[self.level], "why": self.why}
+        text = _WORDS[self.finding].format(
+            bound=points(max(self.verdict.deciding_bound, 0.0)), **values
+        )
+        return f"{text}; {self.why}" if self.why and self.finding == "not shown" else text
+
+
+def levels_part(found: Sequence[LevelVerdict], instances: Sequence[Verdict], margin: float) -> Part:
+    """The part with the three levels of each model: ``found`` above the instance, and the verdicts
+    on instances."""
+    rows = sorted(_rows(found, instances), key=lambda row: (row.verdict.wave, row.verdict.model))
+    words, table = _summary(found), _table(rows, found)
+    data = [_datum(each) for each in found]
+    return Part(
+        name="levels",
+        title=_WORDS["title"],
+        after="verdicts",
+        body=tuple(_body(rows, table, margin)),
+        summary=(Heading(_WORDS["title"]), Paragraph(words), table),
+        data={"levels": data},
+        files=csv_files({"levels": data}),
+    )
+
+
+def _datum(each: LevelVerdict) -> dict[str, object]:
+    verdict = plain_values([asdict(each.verdict)])[0]
+    return {**verdict, **{n: v for n, v in asdict(each).items() if n != "verdict"}}
+
+
+def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterator[_Row]:
+    tested = {(each.verdict.wave, each.verdict.model) for each in found}
+    for verdict in instances:
+        if (verdict.wave, verdict.model) in tested:
+            finding = FINDINGS.get(verdict.verdict, "not shown")
+            yield _Row(INSTANCE, verdict, finding, verdict.note)
+    for each in found:
+        yield _Row(each.level, each.verdict, each.finding, each.why)
+
+
+def _summary(found: Sequence[LevelVerdict]) -> str:
+    return f"{_WORDS['layman']} {_WORDS['limits']}"
+
+
+def _body(rows: Sequence[_Row], table: ReportTable, margin: float) -> Iterator[Block]:
+    yield Paragraph(_WORDS["introduction"])
+    last = max((row.verdict.wave for row in rows), default=0)
+    newest = [row for row in rows if row.verdict.wave == last]
+    yield PartFigure("levels", _WORDS["figure"], partial(plot_levels, newest, margin))
+    yield table
+    yield Paragraph(_WORDS["layman"])
+    yield Paragraph(_WORDS["limits"], note=True)
+
+
+def _table(rows: Sequence[_Row], found: Sequence[LevelVerdict]) -> ReportTable:
+    sizes = {each.level: each for each in found}
+    nouns = {level: "pair" if level == VARIANT else "unit" for level in LEVELS}
+    counts = [counted(each.units, nouns[level]) for level, each in sizes.items()]
+    taus = [NONE if each.tau is None else f"{each.tau:.2f}" for each in sizes.values()]
+    caption = _WORDS["caption"].format(units=", ".join(counts), tau=", ".join(taus))
+    columns: Columns = {
+        "Model": "verdict.model",
+        "#Wave": "verdict.wave",
+        "Level": lambda row: _WORDS[row.level],
+        "Finding": "words",
+        "#Gap": lambda row: NONE if row.verdict.estimate is None else signed(row.verdict.estimate),
+        "#95 % interval": lambda row: " to ".join(map(signed, row.verdict.interval)),
+        "#Adjusted p": lambda row: p_words(row.verdict.p_adjusted, row.verdict.p_floor),
+        "#Level of p": lambda row: f"{row.verdict.alpha:.2g}",
+    }
+    return tabulate("levels", caption, rows, columns, fold=_WORDS["title"])
+
+
+@style.styled
+def plot_levels(rows: Sequence[_Row], margin: float, width: float = style.WIDE) -> str:
+    """A row for each model and level: the gap with its 95 % interval, and a mark by finding. SVG
+    text for inlining in HTML."""
+    labels = [f"{style.cut(row.verdict.model, 24)}: {_WORDS[row.level]}" for row in rows]
+    drawn = [
+        row.verdict
+        if row.finding != "cannot be tested"
+        else replace(row.verdict, verdict=INCONCLUSIVE, estimate=None)
+        for row in rows
+    ]
+    marks = style.verdict_marks(verdict.verdict for verdict in drawn)
+    figure, key = style.keyed_figure(width, _ROW * len(labels) + _HEAD + _FOOT, marks)
+    left = style.label_width(labels, width)
+    axes = style.row_axes(figure, labels, left=left, head=_HEAD + key, foot=_FOOT)
+    draw_gaps(axes, drawn, margin)
+    axes.set_xlabel("Gap: published minus unpublished, points")
+    words = " ".join(f"{row.verdict.model}, {_WORDS[row.level]}: {row.words}." for row in rows)
+    return style.draw_svg(figure, f"levels-of-leaks-{style.slug(width)}", _WORDS["title"], words)

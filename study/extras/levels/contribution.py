@@ -1,0 +1,65 @@
+"""Levels in a look at the data, and in the gate before a draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from analysis.levels.levels import LEVELS, LevelLook, least_p, level_verdicts
+from analysis.levels.part import levels_part
+from analysis.plan.verdict import WITHHELD
+from analysis.report.part import Part
+from registry.draws.allocation import sealed_units
+from registry.ledger.draw_records import VARIANT
+from study.protocol.plan_section import Faults
+from study.protocol.protocol import Protocol
+from study.steps.report.contributors import LookContext, LookShare
+from study.steps.sweep.exposure_ledger import burned_tranches
+
+
+class LevelsShare(LookShare):
+    """The share of the units of a study."""
+
+    def parts(self, look: LookContext) -> Sequence[Part]:
+        """Return the part with their verdicts; none if no task is of a unit."""
+        study = self.scope.study
+        sealed = study.sealed_set()
+        if not sealed.units:
+            return ()
+        hidden = sealed_units(sealed.units, sealed.allocation_seed)
+        burned = burned_tranches(study.ledger.entries())
+        found = level_verdicts(
+            look.plan,
+            LevelLook(
+                table=look.table,
+                units=sealed.units,
+                published={unit.name for unit in sealed.units if unit not in hidden},
+                registration=look.registration,
+                history=look.history,
+                kept={run for run, tranches in burned.items() if tranches},
+                withheld={
+                    (v.wave, v.model): v.note for v in look.verdicts if v.verdict == WITHHELD
+                },
+            ),
+        )
+        return (levels_part(found, look.verdicts, look.plan.margin),)
+
+
+def shortfalls(protocol: Protocol, watch: Callable[[str, int, int], None]) -> Faults:
+    """Yield levels with too few units for any p that the plan would call a finding."""
+    plan = protocol.registered_plan()
+    alpha = plan.level_alpha / plan.looks
+    for level in LEVELS:
+        areas = [unit.area for unit in protocol.units if unit.level == level]
+        if areas and (least := least_p(areas)) > alpha:
+            noun, count = "units", len(areas)
+            if level == VARIANT:
+                noun, count = "pairs", len(set(areas))
+            yield (
+                ("tasks",),
+                f"{count} {noun} are too few for the {level} level: the least p is {least:.2g}, "
+                f"and a claim at one of {plan.looks} looks needs {alpha:.2g}: give more of them, "
+                "or fewer looks",
+            )
+
+
+look = LevelsShare

@@ -1,0 +1,69 @@
+"""Units of the levels above the instance: the tasks of study.yaml that are published or stay sealed
+together, by their keys ``pair``, ``unit`` and ``area``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from registry.ledger.draw_records import FAMILY, VARIANT, Unit
+from study.protocol.plan_section import Faults
+from study.protocol.sections import TaskSection
+
+ONE_AREA = "all"
+
+
+@dataclass(slots=True)
+class UnitsStated:
+    """The units as they are read, task by task. ``files`` has the name of the template file of each
+    stratum that has one."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    _strata: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
+    _places: dict[tuple[str, str], int] = field(default_factory=dict)  # first task, by area
+    _faults: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def add(self, index: int, section: TaskSection, strata: Sequence[str]) -> None:
+        """Take the strata of a task into their units."""
+        if section.pair is None and section.area is None and section.unit is None:
+            return
+        if section.pair is not None and section.area is not None:
+            self._faults.append((index, "area", "a pair is its own area: leave out one of them"))
+        level = FAMILY if section.pair is None else VARIANT
+        area = section.pair or section.area or ONE_AREA
+        self._places.setdefault((level, area), index)
+        for stratum in strata:
+            name = section.unit or (strata[0] if section.pair else stratum)
+            self._strata.setdefault((level, area, name), []).append(stratum)
+
+    def units(self) -> tuple[Unit, ...]:
+        """Return the units in the order of their first tasks."""
+        named = self._strata.items()
+        return tuple(Unit(name, level, area, tuple(own)) for (level, area, name), own in named)
+
+    def faults(self) -> Faults:
+        """Yield what is wrong with the units together."""
+        for index, key, message in self._faults:
+            yield ("tasks", index, key), message
+        for (level, area), index in self._places.items():
+            count = sum((u.level, u.area) == (level, area) for u in self.units())
+            if level == VARIANT and count != 2:
+                message = f"pair {area!r} has {count} tasks or units, and it takes two"
+                yield ("tasks", index, "pair"), message
+            elif count < 2:
+                message = f"area {area!r} has one unit: half of its units stay sealed; give it more"
+                yield ("tasks", index), message
+        names = [unit.name for unit in self.units()]
+        for unit in self.units():
+            at = ("tasks", self._places[unit.level, unit.area])
+            if names.count(unit.name) > 1:
+                yield at, f"unit {unit.name!r} is in two areas or pairs"
+            own = {self.files[name] for name in unit.strata if name in self.files}
+            for stratum, file in self.files.items():
+                if file in own and stratum not in unit.strata:
+                    yield (
+                        at,
+                        f"{file} has questions of unit {unit.name!r} and others ({stratum}): give "
+                        "each unit a file of its own, so that one can stay sealed",
+                    )
+                    break

@@ -1,0 +1,127 @@
+"""Units that are published or stay sealed: from the draw to the verdicts of all levels, and the
+reveal."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.report.write import DATA
+from registry.draws.allocation import sealed_units
+from registry.result_row import Arm
+from study.main import main
+from study.steps import pipeline
+from study.steps.init.folder import init_study
+from study.workspace.study import Study
+from tests.cases import cases
+from tests.harness.openai_server import Answer, Json, completion, serve
+from tests.study.conftest import draw_tiny, run_wave
+
+PAIRED = [f"p{n}{side}" for n in range(7) for side in "ab"]
+ALONE = [f"f{n}" for n in range(9)]
+STUDY, PAIR = cases(__file__, "study"), cases(__file__, "pair")
+
+
+def write_questions(folder: Path) -> dict[str, tuple[str, str]]:
+    """Four questions a topic, in a file for each of those in pairs and one for the others; returns
+    topic and key by question."""
+    rows = {}
+    for topic in (*PAIRED, *ALONE):
+        for n in range(4):
+            digits = hashlib.sha256(f"{topic} {n}".encode()).hexdigest()
+            words = " ".join(digits[at : at + 5] for at in range(8, 64, 5))
+            rows[f"{topic} {words}?"] = topic, digits[:8]
+    for name, topics in (*((topic, [topic]) for topic in PAIRED), ("alone", ALONE)):
+        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["question", "topic", "key"])
+            table.writerows((q, topic, key) for q, (topic, key) in rows.items() if topic in topics)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A study with a model that trained on the published topics, and one that did not."""
+    folder = tmp_path_factory.mktemp("levels")
+    rows, published = write_questions(folder), set[str]()
+
+    def answer(request: Json) -> Answer:
+        prompt = request["messages"][1]["content"]
+        question = next(line for line in prompt.split("\n") if line in rows)
+        topic, key = rows[question]
+        luck = hashlib.sha256(f"{request['model']}/{question}".encode()).digest()[0]
+        knows = luck < 50 or (request["model"] == "trained" and topic in published)
+        words = json.dumps({"answer": key if knows else "none"})
+        return completion(f"<answer>\n{words}\n</answer>")
+
+    with serve(always=answer) as served:
+        pairs = "\n".join(
+            PAIR.replace("TOPIC", topic).replace("PAIR", topic[:-1]).rstrip() for topic in PAIRED
+        )
+        text = STUDY.replace("PAIRS", re.sub("^", "  ", pairs, flags=re.M))
+        text = text.replace("AREA", ", ".join(ALONE)).replace("URL", served.url)
+        init_study(folder / "study", text)
+        study = pipeline.open_study(folder / "study")
+        draw_tiny(study)
+        pipeline.register(study)
+        run_wave(study, 0, parallel=4)
+        pipeline.publish(study, None, lambda *step: None)
+        published |= {name.rpartition("_")[2] for name in _strata(study, Arm.PUBLIC)}
+        run_wave(study, 1, parallel=4)
+        pipeline.report(study)
+    return pipeline.open_study(folder / "study")
+
+
+def _strata(study: Study, arm: Arm) -> set[str]:
+    return {entry.difficulty for entry in study.entries() if entry.arm is arm}
+
+
+def levels(study: Study) -> dict[tuple[str, str], dict[str, Any]]:
+    (path,) = study.folder.rglob(DATA)
+    return {(row["model"], row["level"]): row for row in json.loads(path.read_text())["levels"]}
+
+
+def test_one_of_each_pair_and_half_of_an_area_stay_sealed(studied: Study) -> None:
+    sealed = studied.sealed_set()
+    hidden = {unit.name for unit in sealed_units(sealed.units, sealed.allocation_seed)}
+    areas = [unit.area for unit in sealed.units if unit.name in hidden]
+    assert sorted(areas) == sorted([*(f"p{n}" for n in range(7)), *["topics"] * 4])
+    assert len(_strata(studied, Arm.PUBLIC)) == 7 + 5
+    assert len(_strata(studied, Arm.PRIVATE)) == 14 + 9
+
+
+def test_each_level_finds_who_trained_on_what_was_published(studied: Study) -> None:
+    found = {key: row["finding"] for key, row in levels(studied).items()}
+    assert found["trained", "variant"] == found["trained", "family"] == "shown"
+    assert found["clean", "variant"] in ("not shown", "excluded")
+    assert found["clean", "family"] in ("not shown", "excluded")
+
+
+def test_the_level_of_instances_does_not_see_it(studied: Study) -> None:
+    (path,) = studied.folder.rglob(DATA)
+    verdicts = {row["model"]: row["verdict"] for row in json.loads(path.read_text())["models"]}
+    assert "contaminated" not in verdicts.values()
+
+
+def test_the_store_verifies_and_a_reveal_shows_everything(studied: Study) -> None:
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(main, [*arguments], input="y\n", catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    run("verify", "--study", str(studied.folder))
+    run("reveal", "--all", "--study", str(studied.folder))
+    run(
+        "reveal",
+        "--study",
+        str(studied.folder),
+        "--check",
+        str(studied.folder / "reveal-study.json"),
+    )
