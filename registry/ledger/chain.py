@@ -94,6 +94,12 @@ class Ledger:
         may not be signed by this key, BrokenPromise where the chain does not hold."""
         return self.append_unless(record, time, lambda entry: False)[0]
 
+    def append_once(self, record: Any, time: str) -> tuple[Entry, bool]:
+        """Add a record unless the chain has an equal one. Returns and raises as
+        ``append_unless``."""
+        kind = record_kind(record)
+        return self.append_unless(record, time, lambda e: e.kind == kind and e.record == record)
+
     def append_unless(
         self, record: Any, time: str, there: Callable[[Entry], bool]
     ) -> tuple[Entry, bool]:

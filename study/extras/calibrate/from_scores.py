@@ -314,10 +314,7 @@ def record_calibration(study: Study, made: RecordedCalibration, now: str) -> Cal
         objects=inventory.objects,
         objects_root=inventory.objects_root,
     )
-    entry, _ = study.ledger.append_unless(
-        record, now, lambda entry: entry.kind == "calibrated" and entry.record == record
-    )
-    kept: CalibrationMade = entry.record
+    kept: CalibrationMade = study.ledger.append_once(record, now)[0].record
     return kept
 
 

@@ -245,9 +245,7 @@ def _record_probed(
         retention=dict(study.protocol.retention).get(pin.name, ""),
         tranches=() if tranches == (0,) else tranches,
     )
-    study.ledger.append_unless(
-        record, now(), lambda entry: entry.kind == "probed" and entry.record == record
-    )
+    study.ledger.append_once(record, now())
 
 
 def find_probed(study: Study, pin: ModelPin, wave: int, what: str) -> Probed | None:

@@ -67,10 +67,7 @@ def publish_arm(
         revision=revision,
         tranches=built.tranches,
     )
-    _, fresh = study.ledger.append_unless(
-        record, now(), lambda entry: entry.kind == "release" and entry.record == record
-    )
-    return record, fresh
+    return record, study.ledger.append_once(record, now())[1]
 
 
 def _place(study: Study) -> HubPlace | None:

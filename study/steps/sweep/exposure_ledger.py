@@ -161,7 +161,4 @@ def declare_leak(
     if tranche > last:
         raise StudyError(f"--tranche: there is no tranche {tranche}; 0 to {last} were drawn")
     record = Leak(tranche, since, reason)
-    _, fresh = study.ledger.append_unless(
-        record, now, lambda entry: entry.kind == "leak" and entry.record == record
-    )
-    return record, fresh
+    return record, study.ledger.append_once(record, now)[1]

@@ -137,14 +137,10 @@ def record_look(
     """
     numbers = ((wave.number, len(wave.cells) - wave.owed) for wave in waves)
     record = Look(command, tuple(sorted((number, count) for number, count in numbers if count)))
-
-    def is_same(entry: Entry) -> bool:
-        return entry.kind == "look" and entry.record == record
-
-    if not record.waves or any(map(is_same, study.ledger.entries())):
+    if not record.waves:
         return
     try:
-        study.ledger.append_unless(record, now(), is_same)
+        study.ledger.append_once(record, now())
     except RegistryError as error:
         raise StudyError(
             f"`{command}` joins arms and scores, which the ledger records first, and it takes no "
