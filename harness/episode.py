@@ -74,7 +74,7 @@ class Kept:
     failed: Try | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
     """One whole attempt at a cell."""
 
@@ -84,15 +84,15 @@ class Episode:
     model: str
     replicate: int
     attempt: int
-    opening: tuple[Message, ...]  # system and user messages that it began with
-    steps: tuple[Turn, ...]
-    answer: str  # the final message's text
-    answer_file: bytes | None  # answer.json of the work folder
+    opening: tuple[Message, ...] = ()  # system and user messages that it began with
+    steps: tuple[Turn, ...] = ()
+    answer: str = ""  # the final message's text
+    answer_file: bytes | None = None  # answer.json of the work folder
     stop: StopReason
-    usage: Usage
+    usage: Usage = field(default_factory=Usage)
     started: str  # UTC, ISO 8601
-    seconds: float
-    container: str
+    seconds: float = 0.0
+    container: str = ""
     error_class: str = ""  # "<boundary>:<class>" of what failed the attempt
     answer_files: tuple[tuple[str, bytes], ...] = ()  # files that the answer points to
     failed_tries: tuple[tuple[str, int], ...] = ()  # failed requests, by error class

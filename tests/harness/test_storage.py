@@ -41,8 +41,10 @@ REPLY = Reply(
 SEEN = Message(Role.TOOL, "image/png", (Image("image/png", BYTES),), call_id="c1")
 STEP = Turn(REPLY, (ToolUse("c1", "view_image", SEEN, 0.125, 0, ("time", "output")),), 1.5)
 EPISODE = Episode(
-    "sha256:e", "sha256:i", "sha256:r", "m", 0, 1, (Message(Role.SYSTEM, "s"),), (STEP, STEP),
-    "done", b"\xff{}", StopReason.TURN_LIMIT, Usage(), noon(), 2.25, "c", "provider:overload",
+    id="sha256:e", instance="sha256:i", run="sha256:r", model="m", replicate=0, attempt=1,
+    opening=(Message(Role.SYSTEM, "s"),), steps=(STEP, STEP), answer="done", answer_file=b"\xff{}",
+    stop=StopReason.TURN_LIMIT, started=noon(), seconds=2.25, container="c",
+    error_class="provider:overload",
 )  # fmt: skip
 SPEC = TaskSpec("f", "1", "easy", (("n", 3), ("share", 0.25), ("mode", "L")))
 CELL = Cell("sha256:e", SPEC, "sha256:i", Seed(bytes(range(32))), "m", 1)

@@ -16,7 +16,6 @@ from generators.validation.programs import with_printed
 from harness.episode import Episode, Grade, GradeStatus, ProgramRun, StopReason
 from harness.episodes.grading import grade_episode
 from harness.errors import HarnessError
-from harness.model import Usage
 from tests.harness.script import noon
 
 FAMILIES = {each.name: each for each in INSTALLED.families()}
@@ -39,8 +38,9 @@ def episode_of(
     read = with_printed(instance.rubric, parse_answer(answer, answer_file))
     printed = {} if read is None else read.printed
     return Episode(
-        "e", instance.id, "run", "m", 0, 1, (), (), answer, answer_file, stop, Usage(), noon(),
-        1.0, "c", program_runs=tuple(ProgramRun(*each, 0) for each in printed.items()),
+        id="e", instance=instance.id, run="run", model="m", replicate=0, attempt=1, answer=answer,
+        answer_file=answer_file, stop=stop, started=noon(), seconds=1.0, container="c",
+        program_runs=tuple(ProgramRun(*each, 0) for each in printed.items()),
     )  # fmt: skip
 
 

@@ -26,8 +26,9 @@ def step(*uses: ToolUse, version: str = "v-2026") -> Turn:
 def episode(*steps: Turn, stop: StopReason = StopReason.ANSWERED, error: str = "") -> Episode:
     usage = Usage(10, 4) if steps else Usage()
     return Episode(
-        CELL.episode, CELL.instance, "run", "m", 1, 2, (), steps, "", None, stop, usage, noon(),
-        7.5, "c", error,
+        id=CELL.episode, instance=CELL.instance, run="run", model="m", replicate=1, attempt=2,
+        steps=steps, stop=stop, usage=usage, started=noon(), seconds=7.5, container="c",
+        error_class=error,
     )  # fmt: skip
 
 

@@ -65,8 +65,8 @@ CELL = Cell("sha256:e", SPEC, INSTANCE.id, Seed(bytes(32)), "m", 0)
 
 def episode(answer: str, stop: StopReason = StopReason.ANSWERED, error: str = "") -> Episode:
     return Episode(
-        CELL.episode, INSTANCE.id, "run", "m", 0, 1, (), (), answer, None, stop, Usage(), noon(),
-        1.0, "c", error,
+        id=CELL.episode, instance=INSTANCE.id, run="run", model="m", replicate=0, attempt=1,
+        answer=answer, stop=stop, started=noon(), seconds=1.0, container="c", error_class=error,
     )  # fmt: skip
 
 

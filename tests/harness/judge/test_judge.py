@@ -30,7 +30,7 @@ from harness.judge.judge import (
     prompt_digest,
     read_verdicts,
 )
-from harness.model import Message, Reply, Role, ToolCall, Usage
+from harness.model import Message, Reply, Role, ToolCall
 from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin, pin_digest
 from tests.cases import cases
@@ -264,8 +264,9 @@ TEMPLATED = cases(__file__, "templated")
 def handed_in(instance: TaskInstance, answer: str, **files: str) -> Episode:
     held = tuple((name.replace("_", "."), text.encode()) for name, text in files.items())
     return Episode(
-        "sha256:e", instance.id, "run", "m", 0, 1, (), (), answer, None, StopReason.ANSWERED,
-        Usage(), noon(), 1.0, "c", answer_files=held,
+        id="sha256:e", instance=instance.id, run="run", model="m", replicate=0, attempt=1,
+        answer=answer, stop=StopReason.ANSWERED, started=noon(), seconds=1.0, container="c",
+        answer_files=held,
     )  # fmt: skip
 
 

@@ -130,9 +130,8 @@ def test_what_is_left_of_a_stored_attempts_journal_costs_nothing_twice() -> None
 
 def failed(attempt: int, said: tuple[Reply, ...], replies: int) -> Episode:
     return Episode(
-        id=EPISODE, instance="i", run="r", model="m", replicate=0, attempt=attempt, opening=(),
-        steps=tuple(Turn(each, (), 0.0) for each in said), answer="", answer_file=None,
-        stop=StopReason.FAILED, usage=Usage(), started="", seconds=0.0, container="",
+        id=EPISODE, instance="i", run="r", model="m", replicate=0, attempt=attempt,
+        steps=tuple(Turn(each, (), 0.0) for each in said), stop=StopReason.FAILED, started="",
         replies=replies,
     )  # fmt: skip
 
