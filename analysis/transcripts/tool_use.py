@@ -9,12 +9,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from statistics import fmean, median
-from typing import Any, TypeVar
+from typing import Any
 
 from analysis.csv_text import csv_files
-from analysis.json_values import json_rows
 from analysis.report.part import NONE, Part, tabulate
 
 # Names are those that models called, so they may be anything.
@@ -22,7 +21,8 @@ OTHER = "(other)"
 MOST_TOOLS = 12
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
 _REPORTED = ("models", "by_tool")
-_Item = TypeVar("_Item")
+_SEED = ("wave", "model", "task", "difficulty", "seed", "tool", "calls")
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,60 +56,16 @@ class Conduct:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelUse:
-    """A model in a wave. Rounds are turns; a parallel one has more than one call."""
-
-    wave: int
-    model: str
-    episodes: int
-    rounds: int
-    calls: int
-    rounds_per_episode: float
-    most_rounds: int
-    calls_per_round: float | None  # None where there was no round
-    parallel_rounds: int
-    without_calls: int  # episodes
-    failed: int
-    limited: int  # calls that hit a limit
-
-
-@dataclass(frozen=True, slots=True)
-class ToolRow:
-    """One tool of one model. ``share`` is of the model's calls; seconds are None without any."""
-
-    wave: int
-    model: str
-    tool: str
-    calls: int
-    share: float
-    episodes: int  # that used it
-    mean_seconds: float | None
-    median_seconds: float | None
-    failed: int
-    limits: str  # name and count of each that was hit, "" where none
-
-
-@dataclass(frozen=True, slots=True)
-class SeedRow:
-    """One tool of one model at one instance, over its replicates."""
-
-    wave: int
-    model: str
-    task: str
-    difficulty: str
-    seed: int
-    tool: str
-    calls: int
-
-
-@dataclass(frozen=True, slots=True)
 class ToolUseTables:
-    """All tables of tool use. ``tools`` are ordered by their calls over all models."""
+    """All tables of tool use, their rows as ``--json`` has them. ``tools`` are ordered by their
+    calls over all models. Of a model: rounds are turns, a parallel one has more than one call, and
+    ``calls_per_round`` is None without a round. Of its tools: ``share`` is of the model's calls,
+    ``limits`` has name and count of each that was hit."""
 
     tools: tuple[str, ...]
-    models: tuple[ModelUse, ...]
-    by_tool: tuple[ToolRow, ...]
-    by_seed: tuple[SeedRow, ...]
+    models: tuple[Row, ...]
+    by_tool: tuple[Row, ...]
+    by_seed: tuple[Row, ...]
     left_out: int  # episodes that infrastructure failed
 
     def as_json(self) -> dict[str, Any]:
@@ -129,7 +85,7 @@ def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTab
         models=tuple(_model_use(group) for group in by_model.values()),
         by_tool=tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
         by_seed=tuple(
-            SeedRow(*_place(*key), tool, len(uses))
+            dict(zip(_SEED, (*_place(*key), tool, len(uses)), strict=True))
             for key, group in by_seed.items()
             for tool, uses in _uses(group, tools).items()
         ),
@@ -137,9 +93,9 @@ def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTab
     )
 
 
-def _grouped(items: Iterable[_Item], *names: str) -> dict[tuple[Any, ...], list[_Item]]:
+def _grouped(items: Iterable[Conduct], *names: str) -> dict[tuple[Any, ...], list[Conduct]]:
     """The items by the values of at least two attributes."""
-    groups: dict[tuple[Any, ...], list[_Item]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[Conduct]] = defaultdict(list)
     for item in items:
         groups[attrgetter(*names)(item)].append(item)
     return groups
@@ -166,26 +122,26 @@ def _uses(conducts: list[Conduct], tools: tuple[str, ...]) -> dict[str, list[Use
     return by_tool
 
 
-def _model_use(conducts: list[Conduct]) -> ModelUse:
+def _model_use(conducts: list[Conduct]) -> Row:
     uses = [use for conduct in conducts for use in conduct.uses]
     rounds = [len(conduct.turns) for conduct in conducts]
-    return ModelUse(
-        wave=conducts[0].wave,
-        model=conducts[0].model,
-        episodes=len(conducts),
-        rounds=sum(rounds),
-        calls=len(uses),
-        rounds_per_episode=fmean(rounds),
-        most_rounds=max(rounds),
-        calls_per_round=len(uses) / sum(rounds) if sum(rounds) else None,
-        parallel_rounds=sum(len(turn) > 1 for conduct in conducts for turn in conduct.turns),
-        without_calls=sum(not conduct.uses for conduct in conducts),
-        failed=sum(use.failed for use in uses),
-        limited=sum(bool(use.limits) for use in uses),
-    )
+    return {
+        "wave": conducts[0].wave,
+        "model": conducts[0].model,
+        "episodes": len(conducts),
+        "rounds": sum(rounds),
+        "calls": len(uses),
+        "rounds_per_episode": fmean(rounds),
+        "most_rounds": max(rounds),
+        "calls_per_round": len(uses) / sum(rounds) if sum(rounds) else None,
+        "parallel_rounds": sum(len(turn) > 1 for conduct in conducts for turn in conduct.turns),
+        "without_calls": sum(not conduct.uses for conduct in conducts),
+        "failed": sum(use.failed for use in uses),
+        "limited": sum(bool(use.limits) for use in uses),
+    }
 
 
-def _tool_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> Iterator[ToolRow]:
+def _tool_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> Iterator[Row]:
     by_tool = _uses(conducts, tools)
     calls = sum(map(len, by_tool.values()))
     for tool, uses in by_tool.items():
@@ -194,40 +150,38 @@ def _tool_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> Iterator[Tool
         names = {use.tool for use in uses}
         seconds = [use.seconds for use in uses]
         limits = Counter(limit for use in uses for limit in use.limits)
-        yield ToolRow(
-            wave=conducts[0].wave,
-            model=conducts[0].model,
-            tool=tool,
-            calls=len(uses),
-            share=len(uses) / calls,
-            episodes=sum(any(use.tool in names for use in conduct.uses) for conduct in conducts),
-            mean_seconds=fmean(seconds),
-            median_seconds=median(seconds),
-            failed=sum(use.failed for use in uses),
-            limits=", ".join(f"{name} {count}" for name, count in sorted(limits.items())),
-        )
+        yield {
+            "wave": conducts[0].wave,
+            "model": conducts[0].model,
+            "tool": tool,
+            "calls": len(uses),
+            "share": len(uses) / calls,
+            "episodes": sum(any(use.tool in names for use in conduct.uses) for conduct in conducts),
+            "mean_seconds": fmean(seconds),
+            "median_seconds": median(seconds),
+            "failed": sum(use.failed for use in uses),
+            "limits": ", ".join(f"{name} {count}" for name, count in sorted(limits.items())),
+        }
 
 
 def tools_part(tables: ToolUseTables) -> Part:
     """The part of a report on tool use, without rows by seed."""
-    rows = {name: json_rows(getattr(tables, name)) for name in _REPORTED}
+    rows = {name: getattr(tables, name) for name in _REPORTED}
     table = tabulate(
         "tools",
         "Calls by tool, both arms together. Failed: refused, or a program that ended with an "
         "error. Tools that no study has, or that are rarely called, are counted as (other).",
         tables.by_tool,
         {
-            "Model": "model",
-            "#Wave": "wave",
-            "Tool": "tool",
-            "#Calls": "calls",
-            "#Of all calls": lambda t: f"{100 * t.share:.0f} %",
-            "#Episodes": "episodes",
-            "#Median seconds": lambda t: (
-                NONE if t.median_seconds is None else f"{t.median_seconds:.2f}"
-            ),
-            "#Failed": "failed",
-            "Limits": lambda t: t.limits or NONE,
+            "Model": itemgetter("model"),
+            "#Wave": itemgetter("wave"),
+            "Tool": itemgetter("tool"),
+            "#Calls": itemgetter("calls"),
+            "#Of all calls": lambda t: f"{100 * t['share']:.0f} %",
+            "#Episodes": itemgetter("episodes"),
+            "#Median seconds": lambda t: f"{t['median_seconds']:.2f}",
+            "#Failed": itemgetter("failed"),
+            "Limits": lambda t: t["limits"] or NONE,
         },
         fold="Calls by tool",
     )

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from analysis.report.part import Part
-from analysis.transcripts.tool_use import Conduct, ToolUseTables, Use, tabulate_tools, tools_part
+from analysis.transcripts.tool_use import (
+    Conduct,
+    Row,
+    ToolUseTables,
+    Use,
+    tabulate_tools,
+    tools_part,
+)
 from harness.episode import Episode, ToolUse
 from registry.result_row import Status
 from registry.stores.parallel import parallel_map
@@ -53,39 +60,26 @@ def _tables(study: StudySnapshot, episodes: Iterable[Listed]) -> ToolUseTables:
     return tabulate_tools(read, len(finished) - len(whole))
 
 
+# The columns of tables that fit 80 columns, each with the name that the row has for it.
+_MODEL = "wave model episodes rounds:rounds_per_episode calls a_round:calls_per_round"
+_MODEL += " parallel:parallel_rounds failed limited"
+_TOOL = "wave model tool calls share seconds:mean_seconds failed limits"
+
+
 def model_records(tables: ToolUseTables) -> list[dict[str, object]]:
     """Return a row for each model, narrow enough for 80 columns."""
-    return [
-        {
-            "wave": row.wave,
-            "model": row.model,
-            "episodes": row.episodes,
-            "rounds": row.rounds_per_episode,
-            "calls": row.calls,
-            "a_round": row.calls_per_round,
-            "parallel": row.parallel_rounds,
-            "failed": row.failed,
-            "limited": row.limited,
-        }
-        for row in tables.models
-    ]
+    return _records(tables.models, _MODEL)
 
 
 def tool_records(tables: ToolUseTables) -> list[dict[str, object]]:
     """Return a row for each tool of a model, as narrow."""
-    return [
-        {
-            "wave": row.wave,
-            "model": row.model,
-            "tool": row.tool,
-            "calls": row.calls,
-            "share": row.share,
-            "seconds": row.mean_seconds,
-            "failed": row.failed,
-            "limits": row.limits or None,
-        }
-        for row in tables.by_tool
-    ]
+    return _records(tables.by_tool, _TOOL)
+
+
+def _records(rows: Iterable[Row], columns: str) -> list[dict[str, object]]:
+    named = [column.partition(":") for column in columns.split()]
+    cells = ({label: row[name or label] for label, _, name in named} for row in rows)
+    return [{label: None if cell == "" else cell for label, cell in row.items()} for row in cells]
 
 
 def _read(study: StudySnapshot, listed: Listed) -> Conduct:
