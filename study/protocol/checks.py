@@ -40,6 +40,7 @@ from study.protocol.sections import (
     TOP_SECTIONS,
     ProtocolFile,
     TaskSection,
+    WaveSection,
 )
 from study.protocol.yaml import explain_fault, fault_at
 
@@ -135,6 +136,8 @@ def _section_at(location: Place) -> type[BaseModel]:
     match location:
         case ("tasks", _):
             return TaskSection
+        case ("waves", _):
+            return WaveSection
         case ("plan", "judges", _):
             return JudgeRuleSection
         case ("plan", str(name)):
@@ -164,7 +167,8 @@ def section_faults(parsed: ProtocolFile) -> Faults:
 
 
 def _wave_faults(parsed: ProtocolFile) -> Faults:
-    for wave, models in enumerate(parsed.waves):
+    for wave, section in enumerate(parsed.waves):
+        models = section.models
         if not models:
             yield ("waves", wave), "a wave runs at least one model"
         for index, name in enumerate(models):

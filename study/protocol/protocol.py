@@ -45,7 +45,6 @@ from study.protocol.sections import (
     planned_tranches,
     single_turn_strata,
     spell_out_waves,
-    stated_of_waves,
 )
 from study.protocol.units import UnitsStated
 from study.protocol.yaml import TemplateSource, fault_at, load_yaml, read_template, yaml_faults
@@ -243,7 +242,6 @@ def examine_protocol(
     if not isinstance(document.value, dict):
         message = "a protocol is a mapping that starts with `study:`"
         raise StudyFileError(document.path, 1, "", message)
-    stated = stated_of_waves(document)
     faults = list(yaml_faults(document))
     lines = {fault.line for fault in faults}  # later checks do not repeat what is wrong there
     faults += [fault for fault in _form_faults(document) if fault.line not in lines]
@@ -266,12 +264,10 @@ def examine_protocol(
     sizes = () if reserve is None else (reserve.seeds_per_arm,) * reserve.tranches
     modes = {task.stratum: str(task.mode) for task in tasks.strata}
     tranches, single_turn = [], []
-    for number, models in enumerate(parsed.waves):
-        wave = stated.get(number, {})
+    for number, wave in enumerate(parsed.waves):
         try:
-            chosen = wave.get("tranches")
-            tranches.append(planned_tranches(document, number, models, chosen, len(sizes)))
-            single_turn.append(single_turn_strata(document, number, modes, wave.get("modes")))
+            tranches.append(planned_tranches(document, number, wave, len(sizes)))
+            single_turn.append(single_turn_strata(document, number, modes, wave.modes or {}))
         except StudyFileError as error:
             faults.append(error)
     given = parsed.seeds_per_arm
@@ -302,7 +298,7 @@ def _with_defaults(parsed: ProtocolFile, folder: Path) -> ProtocolFile:
     controls = parsed.plan.controls or ControlsSection()
     if standard and "pre_exposure" not in controls.model_fields_set:
         others = {*controls.frozen, *controls.spiked}
-        named = tuple(name for name in parsed.waves[0] if name not in others)
+        named = tuple(name for name in parsed.waves[0].models if name not in others)
         plan["controls"] = controls.model_copy(update={"pre_exposure": named})
     changes["plan"] = parsed.plan.model_copy(update=plan)
     return parsed.model_copy(update=changes)
@@ -324,7 +320,7 @@ def _form_faults(document: YamlDocument) -> Iterator[StudyFileError]:
     """Spell out what may be written short, and yield what is wrong with it."""
     for place, message in spell_out_tasks(document):
         yield fault_at(document, place, message)
-    yield from spell_out_waves(document)
+    spell_out_waves(document)
     for place, message in refuse_agents(document):
         yield fault_at(document, place, message)
 
@@ -352,6 +348,7 @@ def _protocol_of(
         "catalog": INSTALLED.with_templates(tasks.families),
         "seeds_per_arm": seeds,
         "reserve": reserve,
+        "waves": tuple(wave.models for wave in parsed.waves),
         "tranches": tranches,
         "single_turn": single_turn,
         "models": tuple(pin_model(name, section) for name, section in parsed.models.items()),

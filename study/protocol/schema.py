@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from analysis.plan.presets import EXCLUSIONS, MULTIPLICITY, OUTCOME_WORDS, SENSITIVITY
 from generators.yaml_lines import YamlLimits, parse_yaml
-from study.protocol.sections import ProtocolFile, WaveSection
+from study.protocol.sections import ProtocolFile
 
 WORDS = Path(__file__).with_name("reference.toml")
 KEY_TABLES = ("keys", "examples")
@@ -111,8 +111,7 @@ def sections() -> Iterator[SectionReference]:
         inner = []
         for key, field in section.model.model_fields.items():
             path = f"{section.path}.{key}".lstrip(".")
-            classes = [WaveSection] if path == "waves" else _section_classes(field.annotation)
-            for model in classes:
+            for model in _section_classes(field.annotation):
                 provider = model.model_fields.get("provider")
                 suffix = f".{get_args(provider.annotation)[0]}" if provider is not None else ""
                 inner.append(SectionReference(path + suffix, model))
@@ -144,7 +143,6 @@ def study_schema() -> dict[str, Any]:
     reference = Reference()
     schema = ProtocolFile.model_json_schema(ref_template=f"{_DEFINITIONS}{{model}}")
     definitions = schema.pop("$defs")
-    definitions["WaveSection"] = WaveSection.model_json_schema()
     described: set[type[BaseModel]] = set()
     for section in sections():
         if section.model not in described:  # a judge's section is that of a model
@@ -186,9 +184,8 @@ def _add_short_forms(schema: dict[str, Any], definitions: dict[str, Any]) -> Non
     mapping; and the keys of which a task needs one or the other."""
     tasks, waves = schema["properties"]["tasks"], schema["properties"]["waves"]
     tasks["items"] = {"anyOf": [{"type": "string", "pattern": _TASK_TEXT}, tasks["items"]]}
-    waves["items"] = {
-        "anyOf": [waves["items"] | {"minItems": 1}, {"$ref": f"{_DEFINITIONS}WaveSection"}]
-    }
+    models = {"items": {"type": "string"}, "minItems": 1, "type": "array"}
+    waves["items"] = {"anyOf": [models, waves["items"]]}
     forms = {
         ("family", "difficulty"): ("family", "version", "difficulty"),
         ("template",): ("template", "questions"),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, SkipValidation, Tag
 
 from generators.items.item import Score
 from generators.yaml_lines import Place, YamlDocument
 from harness.models.settings import ADDRESS, NAME, URL, AnyJudge, AnyModel
-from study.errors import StudyFileError
 from study.protocol.plan_section import Count, PlanSection, Section
 from study.protocol.yaml import fault_at, quoted
 
@@ -107,6 +106,16 @@ class ReserveSection(Section):
     seeds_per_arm: Count
 
 
+class WaveSection(Section):
+    """A wave that states its tranches, for all of its models or by model, or the modes of some of
+    the study's tasks."""
+
+    models: tuple[str, ...]
+    # Checked by ``planned_tranches``: pydantic would name each of the forms that it has not.
+    tranches: SkipValidation[_Tranches | dict[str, _Tranches] | None] = None
+    modes: dict[str, ModeName] | None = None  # by task, as family/difficulty
+
+
 OPERATOR_KEYS = "keys/operator.txt"
 
 
@@ -133,7 +142,7 @@ class ProtocolFile(Section):
     replicates: Count = 1
     models: Annotated[dict[Name, AnyModel], Field(min_length=1)]
     judges: dict[Name, AnyJudge] = Field(default_factory=dict)
-    waves: Annotated[tuple[tuple[str, ...], ...], Field(min_length=1)]
+    waves: Annotated[tuple[WaveSection, ...], Field(min_length=1)]
     plan: PlanSection = PlanSection()
     sandbox: SandboxSection = SandboxSection()
     sweep: SweepSection = SweepSection()
@@ -167,63 +176,34 @@ TOP_SECTIONS: Mapping[str, type[Section]] = {
 # --- The tranches and modes of the waves ---
 
 
-class WaveSection(Section):
-    """A wave that states its tranches, for all of its models or by model, or the modes of some of
-    the study's tasks."""
-
-    models: tuple[str, ...]
-    tranches: _Tranches | dict[str, _Tranches] | None = None
-    modes: dict[str, ModeName] | None = None  # by task, as family/difficulty
-
-
-def spell_out_waves(document: YamlDocument) -> Iterator[StudyFileError]:
-    """Replace each wave ``{models: […], tranches: …, modes: …}`` by the list of its models, and
-    yield what is wrong with its keys."""
+def spell_out_waves(document: YamlDocument) -> None:
+    """Replace each wave that is no mapping, but a list of models, by one."""
     waves = document.value.get("waves")
     for number, wave in enumerate(waves if isinstance(waves, list) else []):
         if not isinstance(wave, dict):
-            continue
-        for key in wave:
-            if key not in WaveSection.model_fields:
-                message = "unknown key; a wave has models, tranches and modes"
-                yield fault_at(document, ("waves", number, key), message)
-        if "models" not in wave:
-            yield fault_at(document, ("waves", number), "the key 'models' is missing")
-        waves[number] = wave.get("models", [])
-
-
-def stated_of_waves(document: YamlDocument) -> dict[int, dict[str, Any]]:
-    """Return the waves that are written as mappings, by number."""
-    waves = document.value.get("waves")
-    numbered = enumerate(waves if isinstance(waves, list) else [])
-    return {number: dict(wave) for number, wave in numbered if isinstance(wave, dict)}
+            waves[number] = {"models": wave}
 
 
 def single_turn_strata(
-    document: YamlDocument, wave: int, modes: Mapping[str, str], stated: Any
+    document: YamlDocument, wave: int, modes: Mapping[str, str], stated: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return the strata that a wave gives in a single turn. ``modes`` has the mode of each stratum
     of the study, ``stated`` what the wave says otherwise, by stratum. Raises StudyFileError."""
-    if not isinstance(stated, dict | None):
-        message = "give a mapping of tasks to modes, such as {count_circles/easy: single_turn}"
-        raise fault_at(document, ("waves", wave, "modes"), message)
-    for stratum, mode in (stated or {}).items():
+    for stratum in stated:
         if stratum not in modes:
             message = f"the study has no task {stratum!r}; it has {', '.join(modes)}"
             raise fault_at(document, ("waves", wave, "modes", stratum), message)
-        if mode not in get_args(ModeName):
-            message = f"unknown mode {mode!r}; known are {', '.join(get_args(ModeName))}"
-            raise fault_at(document, ("waves", wave, "modes", stratum), message)
-    chosen = {**modes, **(stated or {})}
-    return tuple(stratum for stratum, mode in chosen.items() if mode == "single_turn")
+    chosen = {**modes, **stated}.items()
+    return tuple(stratum for stratum, mode in chosen if mode == "single_turn")
 
 
 def planned_tranches(
-    document: YamlDocument, wave: int, models: Sequence[str], stated: Any, last: int
+    document: YamlDocument, wave: int, section: WaveSection, last: int
 ) -> tuple[Tranches, ...]:
     """Return the tranches of each model of a wave, in order; () if it runs the panel alone.
-    ``stated`` are those of all of its models or by name, ``last`` is the last one that is drawn.
-    Raises StudyFileError for a tranche that is not drawn and an unknown model."""
+    ``last`` is the last one that is drawn. Raises StudyFileError for a tranche that is not drawn
+    and an unknown model."""
+    models, stated = section.models, section.tranches
     named = stated if isinstance(stated, dict) else {}
     for name in named:
         if name not in models:

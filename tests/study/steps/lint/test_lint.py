@@ -62,7 +62,7 @@ def test_errors_between_sections_are_reported_together(tmp_path: Path) -> None:
 def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
     findings = lint(tmp_path, GOOD.replace("  - [honest]\n", "  - {model: [honest]}\n"))
     assert [finding.message for finding in findings] == [
-        "unknown key; a wave has models, tranches and modes",
+        "unknown key; did you mean 'models'?",
         "the key 'models' is missing",
     ]
 
