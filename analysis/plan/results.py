@@ -26,7 +26,6 @@ from analysis.plan.verdict import (
     CONTAMINATED,
     INCONCLUSIVE,
     NO_INFLATION,
-    Bound,
     Evidence,
     Rule,
     Verdict,
@@ -172,10 +171,6 @@ def _test(
     )
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
 def _not_tested(means: SeedMeans, m: int, missing: MissingRuns, rule: Rule) -> PrimaryResult:
     column, there = means.columns[m], ~np.isnan(means.values[:, m, 0])
     n = int((there & means.public).sum()), int((there & ~means.public).sum())
@@ -223,18 +218,9 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
     test, clearing, names = tested.decisions.test, tested.clearing, tested.data.means.outcomes
     column = tested.data.means.columns[tested.columns[place]]
     p_adjusted, doubt = float(test.adjusted[0, place]), _doubt(tested, place)
-    cleared = bool(clearing.cleared[place]) and not doubt
-    bounding = int(clearing.outcome[place])
-    claimed = p_adjusted <= tested.rule.alpha
-    outcome = bounding if cleared and not claimed else int(test.z[0, place].argmax())
-    bound = Bound(
-        float(clearing.bound[place]),
-        names[bounding],
-        _known(clearing.lower[place]),
-        float(clearing.adjusted[place]),
-        cleared,
-        doubt=doubt,
-    )
+    claimed, cleared = p_adjusted <= tested.rule.alpha, clearing.cleared[place] and not doubt
+    by_bound = cleared and not claimed
+    outcome = int(clearing.outcome[place] if by_bound else test.z[0, place].argmax())
     gap, p = tested.gaps.one(place, outcome), float(test.p[0, place])
     found = Evidence(
         outcome=names[outcome],
@@ -242,7 +228,8 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
         p=p,
         p_adjusted=p_adjusted,
         p_floor=tested.floor,
-        bound=bound,
+        bound=clearing.one(place, names),
+        doubt=doubt,
     )
     verdict = decide(column.model, column.wave, found, tested.rule)
     own, stratum = tested.data.means.values[:, tested.columns[place]], tested.data.means.stratum

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NewType
 
+from analysis.stats.clearing import Bound
 from analysis.stats.intervals import GapEstimate
 
 Word = NewType("Word", str)
@@ -33,24 +34,10 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """What decides whether a model is cleared: the largest upper ``value`` over the outcomes, that
-    of ``outcome``, at the level that Holm's method leaves the model; with fewer than 50 instances
-    an arm also the ``lower`` bound. ``p`` is adjusted over the models. ``doubt`` says why the model
-    is not cleared whatever the bounds."""
-
-    value: float
-    outcome: str
-    lower: float | None
-    p: float
-    cleared: bool
-    doubt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """The numbers of a model that its verdict rests on, the gap that of ``outcome``. ``p_floor`` is
-    the least adjusted p that the permutations can show."""
+    the least adjusted p that the permutations can show. ``doubt`` says why the model is not cleared
+    whatever the bounds."""
 
     outcome: str
     gap: GapEstimate
@@ -58,6 +45,7 @@ class Evidence:
     p_adjusted: float
     p_floor: float
     bound: Bound
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,17 +84,17 @@ class Verdict:
 def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
     """Contaminated if p_adjusted ≤ alpha; else no inflation above the margin if the bounds clear
     the model; else inconclusive. Both true is contaminated, with a note."""
-    gap, bound = found.gap, found.bound
+    gap, bound, cleared = found.gap, found.bound, found.bound.cleared and not found.doubt
     detected = found.p_adjusted <= rule.alpha
-    word = CONTAMINATED if detected else NO_INFLATION if bound.cleared else INCONCLUSIVE
+    word = CONTAMINATED if detected else NO_INFLATION if cleared else INCONCLUSIVE
     note = ""
-    if detected and bound.cleared:
+    if detected and cleared:
         note = "detectable but below the margin"
-    elif word == INCONCLUSIVE and bound.doubt:
-        note = bound.doubt
+    elif word == INCONCLUSIVE and found.doubt:
+        note = found.doubt
     elif gap.se is None:
         note = "interval not estimable: one instance in an arm, or scores alike within each arm"
-    elif word == INCONCLUSIVE and bound.value < rule.margin:
+    elif word == INCONCLUSIVE and bound.deciding_bound < rule.margin:
         note = (
             "the bound lies below the margin, but with fewer than 50 instances an arm a gap so far "
             "below zero clears nothing"
@@ -114,24 +102,14 @@ def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
     if not detected and found.p_floor > rule.alpha:
         least = f"{found.p_floor:.2g}, and a claim needs {rule.alpha:.2g}"
         note = "; ".join(filter(None, [f"too few instances: the least p is {least}", note]))
-    parts = ((found, _EVIDENCE), (gap, _GAP), (rule, _RULE))
+    parts = ((found, _EVIDENCE), (gap, _GAP), (bound, _BOUND), (rule, _RULE))
     numbers: dict[str, Any] = {name: getattr(part, name) for part, names in parts for name in names}
-    return Verdict(
-        model=model,
-        wave=wave,
-        verdict=word,
-        estimate=gap.gap,
-        note=note,
-        deciding_bound=bound.value,
-        bound_outcome=bound.outcome,
-        deciding_lower=bound.lower,
-        p_clear=bound.p,
-        **numbers,
-    )
+    return Verdict(model=model, wave=wave, verdict=word, estimate=gap.gap, note=note, **numbers)
 
 
 _EVIDENCE = ("p", "p_adjusted", "p_floor", "outcome")
 _GAP = ("interval", "upper", "se", "n_public", "n_private")
+_BOUND = ("deciding_bound", "bound_outcome", "deciding_lower", "p_clear")
 _RULE = ("alpha", "hypothesis", "exploratory")
 
 

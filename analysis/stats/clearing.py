@@ -4,6 +4,7 @@ nothing in the data that speaks against saying so."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,17 @@ class Doubts:
     stratum: Ints
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What decides whether a model is cleared, as its verdict names it."""
+
+    deciding_bound: float
+    bound_outcome: str
+    deciding_lower: float | None
+    p_clear: float
+    cleared: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Clearing:
     """Each model's clearing (…, M).
@@ -47,6 +59,12 @@ class Clearing:
     outcome: Ints
     lower: Floats
     cleared: Bools
+
+    def one(self, place: int, outcomes: Sequence[str]) -> Bound:
+        """The clearing of one model."""
+        bound, lower, p = (float(x[place]) for x in (self.bound, self.lower, self.adjusted))
+        outcome, least = outcomes[self.outcome[place]], None if math.isnan(lower) else lower
+        return Bound(bound, outcome, least, p, bool(self.cleared[place]))
 
 
 def clear_models(gaps: GapEstimates, margin: float, doubts: Doubts | None = None) -> Clearing:

@@ -16,7 +16,7 @@ from analysis.plan.comparison import (
     placebo_p,
 )
 from analysis.plan.history import RANDOM
-from analysis.plan.verdict import Bound, Evidence, Rule, Verdict, decide
+from analysis.plan.verdict import Evidence, Rule, Verdict, decide
 from analysis.stats.clearing import CONTROL_LEVEL, STRATUM_LEVEL, Doubts, clear_models
 from analysis.stats.intervals import GapEstimates
 from analysis.stats.permutation import Bools, Floats, Ints, holm
@@ -41,7 +41,6 @@ def verdicts_of_counts(
     clearing = clear_models(_of(gaps, tested), rule.margin, doubts)
     adjusted = holm(p[tested])
     fewer = (counts.n < counts.n.max(axis=0)).any(axis=2)[tested] & (allocation == RANDOM)
-    doubt = [_doubt(counts, doubts, place, fewer[place]) for place in range(len(tested))]
     verdicts = [
         decide(
             counts.models[m],
@@ -52,14 +51,8 @@ def verdicts_of_counts(
                 p=float(p[m]),
                 p_adjusted=float(adjusted[place]),
                 p_floor=0.0,
-                bound=Bound(
-                    value=float(clearing.bound[place]),
-                    outcome=_OUTCOME,
-                    lower=None if np.isnan(low := clearing.lower[place]) else float(low),
-                    p=float(clearing.adjusted[place]),
-                    cleared=bool(clearing.cleared[place]) and not doubt[place],
-                    doubt=doubt[place],
-                ),
+                bound=clearing.one(place, [_OUTCOME]),
+                doubt=_doubt(counts, doubts, place, fewer[place]),
             ),
             rule,
         )

@@ -16,8 +16,9 @@ from analysis.errors import AnalysisError
 from analysis.plan.burned import LEAST, BurnedSeeds, keep_rows, note_burned
 from analysis.plan.look import analyse, explore
 from analysis.plan.presets import KEEP, LEAVE_OUT, basic_plan, standard_plan
-from analysis.plan.verdict import NO_INFLATION, Bound, Evidence, Rule, decide
+from analysis.plan.verdict import NO_INFLATION, Evidence, Rule, decide
 from analysis.report.report import Report, ReportRequest, build_report
+from analysis.stats.clearing import Bound
 from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow
 from tests.analysis.conftest import COUNTED, STRATA, Agent, instance_id, make_records, make_row

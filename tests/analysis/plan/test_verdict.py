@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.plan.verdict import Bound, Evidence, Rule, decide, decide_nothing
+from analysis.plan.verdict import Evidence, Rule, decide, decide_nothing
+from analysis.stats.clearing import Bound
 from analysis.stats.intervals import GapEstimate
 from tests.cases import cases
 
@@ -70,6 +71,5 @@ def test_a_claim_that_no_p_can_make_is_noted():
 
 def test_a_doubt_is_the_reason_why_a_low_bound_clears_nothing():
     found = evidence(gap(0.0, 0.02), 0.5, 0.5, 0.02)
-    doubted = replace(found.bound, cleared=False, doubt="no information: …")
-    one = decide("m", 0, replace(found, bound=doubted), RULE)
+    one = decide("m", 0, replace(found, doubt="no information: …"), RULE)
     assert (one.verdict, one.note) == ("inconclusive", "no information: …")
