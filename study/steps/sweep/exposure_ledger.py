@@ -10,7 +10,7 @@ to have leaked, or once they are revealed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from urllib.parse import urlsplit
 
@@ -30,32 +30,19 @@ NOTHING_KEPT = "none"
 Burned = Mapping[tuple[int, str], frozenset[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A tranche that was sent to a provider that may keep it; runs after the record ``after`` of
-    the ledger are exposed to it."""
-
-    provider: str
-    tranche: int
-    after: int
+Sent = tuple[str, int, int]  # to a provider that may keep it: a tranche, by a record's sequence
 
 
 def burned_tranches(entries: Sequence[Entry]) -> Burned:
     """Return, by wave and model, the tranches with private seeds that were burned for the model
     when the wave was begun. ``entries`` are the ledger's, oldest first."""
-    sent = list(_sent(entries))
-    leaks: list[Leak] = [entry.record for entry in entries if entry.kind == "leak"]
-    revealed: set[int] = set()
-    burned: dict[tuple[int, str], frozenset[int]] = {}
+    sent, burned = list(_sent(entries)), dict[tuple[int, str], frozenset[int]]()
     for entry in entries:
-        if entry.kind == "revealed":
-            revealed.update(entry.body["tranches"])
         if entry.kind == "run-manifest":
             run: RunManifest = entry.record
-            leaked = {leak.tranche for leak in leaks if leak.since <= entry.time[:10]}
             for pin in run.models:
-                seen = _seen(sent, pin, entry.sequence)
-                burned.setdefault((run.wave, pin.name), seen | leaked | revealed)  # as it was begun
+                lost = _lost(entries, sent, pin, entry.sequence, entry.time[:10])
+                burned.setdefault((run.wave, pin.name), lost)  # as it was begun
     return burned
 
 
@@ -63,23 +50,25 @@ def burned_of_wave(study: Study, entries: Sequence[Entry], wave: int) -> dict[st
     """Return the tranches that a model of a wave runs and that are burned for it, for models with
     any: as of the wave's begin, or as of now."""
     begun = burned_tranches(entries)
-    sent = list(_sent(entries))
-    leaked = {entry.record.tranche for entry in entries if entry.kind == "leak"}
-    for entry in entries:
-        if entry.kind == "revealed":
-            leaked.update(entry.record.tranches)
-    by_model = {}
+    sent, by_model = list(_sent(entries)), {}
     for pin in study.protocol.wave_models(wave):
-        burned = begun.get((wave, pin.name), _seen(sent, pin, len(entries)) | leaked)
+        now = _lost(entries, sent, pin, len(entries))
+        burned = begun.get((wave, pin.name), now)
         if lost := burned & set(study.protocol.wave_tranches(wave)[pin.name]):
             by_model[pin.name] = tuple(sorted(lost))
     return by_model
 
 
-def _seen(sent: Sequence[Sent], pin: ModelPin, sequence: int) -> frozenset[int]:
-    """Return the tranches sent to a model's provider before a place in the ledger."""
+def _lost(
+    entries: Sequence[Entry], sent: Sequence[Sent], pin: ModelPin, before: int, day: str = "9999"
+) -> frozenset[int]:
+    """Return the tranches that are burned for a model before a place in the ledger, with leaks up
+    to a day."""
     provider = provider_of(pin)
-    return frozenset(s.tranche for s in sent if s.after < sequence and s.provider == provider)
+    seen = {tranche for to, tranche, after in sent if to == provider and after < before}
+    leaked = {e.record.tranche for e in entries if e.kind == "leak" and e.record.since <= day}
+    shown = (e.body["tranches"] for e in entries[:before] if e.kind == "revealed")
+    return frozenset(seen.union(leaked, *shown))
 
 
 def provider_of(pin: ModelPin | JudgePin) -> str:
@@ -125,7 +114,7 @@ def _kept(
     """Yield the tranches of a record that the provider of a model or judge may keep."""
     if not keeps_nothing(pin, retention):
         for tranche in tranches:
-            yield Sent(provider_of(pin), tranche, entry.sequence)
+            yield provider_of(pin), tranche, entry.sequence
 
 
 def exact_rows(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> Iterator[ResultRow]:
