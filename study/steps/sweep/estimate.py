@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
+from functools import partial
 from statistics import fmean, variance
 from typing import Any
 
 from generators.catalog import Catalog
 from harness.episode import Cell, Mode
 from harness.episodes.result import RESULT_CODEC
-from harness.model import Usage
 from harness.spending.budget import attempt_bound
 from harness.spending.prices import Price, total_cost
 from harness.spending.purchases import read_episode_usages
@@ -31,7 +30,7 @@ from study.printing import print_json, print_line, print_records, range_words
 from study.protocol.protocol import Protocol, Task
 from study.steps.sweep.manifests import check_resumed
 from study.steps.sweep.spending import ALLOW, Pricing, attempt_turns, price_pins
-from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
+from study.workspace.snapshot import StudySnapshot, take_snapshot
 from study.workspace.study import Study
 
 LEVEL = 0.9
@@ -182,6 +181,9 @@ Owed = Mapping[str, Sequence[int]]
 """Of each stratum, how many episodes each of its instances still owes."""
 
 
+Quantities = dict[str, float] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Pilot:
     """A finished episode and the quantities that it took."""
@@ -210,12 +212,13 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
         owed = _owed_episodes(snapshot, wave, pin.name)
         episodes = sum(map(sum, owed.values()))
         forecast = Forecast(priced.name, episodes, FREE if priced.free else OWN, priced.price)
-        timed = _timed_pilots(snapshot, pin, modes) if episodes and pricing.prices.node else ()
+        finished = _finished_cells(snapshot, pin, modes) if episodes else []
+        timed = _pilots(snapshot, finished, _read_seconds) if pricing.prices.node else ()
         if timed and _suffice(timed, owed) and (seconds := sum_interval(owed, timed, SECONDS)):
             hours = seconds.times(1 / (3600 * protocol.sweep.parallel))
             forecast = replace(forecast, node_hours=hours)
         if episodes and not priced.free:
-            pilots = _episode_pilots(snapshot, pin, priced.price, modes)
+            pilots = _pilots(snapshot, finished, partial(_read_quantities, pin, priced.price))
             if _suffice(pilots, owed):
                 sums: dict[str, Any] = {q: sum_interval(owed, pilots, q) for q in QUANTITIES}
                 forecast = replace(forecast, pilots=len(pilots), **sums)
@@ -232,17 +235,19 @@ def _suffice(pilots: Pilots, owed: Owed) -> bool:
     return all(instances[stratum] >= 2 for stratum in owed)
 
 
-def _timed_pilots(study: StudySnapshot, pin: ModelPin, modes: Mapping[str, Mode]) -> Pilots:
-    """Return the finished episodes of a model with the seconds of their last attempts."""
-    store, keys = study.store, study.keys()
-    cells = chain.from_iterable(_finished_cells(wave, pin) for wave in study.waves.values())
+def _pilots(
+    study: StudySnapshot, cells: Sequence[Cell], read: Callable[[StudySnapshot, Cell], Quantities]
+) -> Pilots:
+    """Return the finished episodes of which the quantities are known."""
+    values = parallel_map(study.store, partial(read, study), cells)
+    found = zip(cells, values, strict=True)
+    return [Pilot(cell.spec.stratum, cell.instance, known) for cell, known in found if known]
 
-    def read(cell: Cell) -> Pilot:
-        result = RESULT_CODEC.read(store, result_key(cell.episode), keys)
-        return Pilot(cell.spec.stratum, cell.instance, {SECONDS: result.seconds})
 
-    fit = (cell for cell in cells if cell.mode is modes.get(cell.spec.stratum))
-    return list(parallel_map(store, read, fit))
+def _read_seconds(study: StudySnapshot, cell: Cell) -> Quantities:
+    """Return the seconds of an episode's last attempt."""
+    result = RESULT_CODEC.read(study.store, result_key(cell.episode), study.keys())
+    return {SECONDS: result.seconds}
 
 
 def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
@@ -274,31 +279,23 @@ def planned_episodes(protocol: Protocol, wave: int, models: Collection[str] | No
     return owed
 
 
-def _episode_pilots(
-    study: StudySnapshot, pin: ModelPin, price: Price | None, modes: Mapping[str, Mode]
-) -> Pilots:
-    """Return the finished episodes of a model with known tokens, at most MOST_PILOTS of a wave, in
-    the mode that their stratum has in the wave that is estimated."""
-    store, pilots = study.store, []
-    for cell in chain.from_iterable(_finished_cells(wave, pin) for wave in study.waves.values()):
-        if cell.mode is not modes.get(cell.spec.stratum):
-            continue
-        usages = read_episode_usages(store, study.keys(), cell.episode, pin.provider)
-        if values := _quantities_of(usages, price):
-            pilots.append(Pilot(cell.spec.stratum, cell.instance, values))
-    return pilots
+def _finished_cells(study: StudySnapshot, pin: ModelPin, modes: Mapping[str, Mode]) -> list[Cell]:
+    """Return the finished episodes of a model, of at most MOST_PILOTS of a wave those in the mode
+    that their stratum has in the wave that is estimated."""
+    wanted, chosen = (pin.provider, pin.version), []
+    for wave in study.waves.values():
+        models = {m.name for m in wave.manifest.models if (m.provider, m.version) == wanted}
+        cells = [cell for cell in wave.finished_cells() if cell.model in models] if models else []
+        chosen += sorted(cells, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any
+    return [cell for cell in chosen if cell.mode is modes.get(cell.spec.stratum)]
 
 
-def _finished_cells(wave: WaveSnapshot, pin: ModelPin) -> list[Cell]:
-    wanted = (pin.provider, pin.version)
-    models = {m.name for m in wave.manifest.models if (m.provider, m.version) == wanted}
-    cells = [cell for cell in wave.finished_cells() if cell.model in models] if models else []
-    return sorted(cells, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any of them
-
-
-def _quantities_of(usages: Sequence[Usage], price: Price | None) -> dict[str, float] | None:
-    """Return the quantities of the replies for one episode; None if there is none, or one has no
+def _read_quantities(
+    pin: ModelPin, price: Price | None, study: StudySnapshot, cell: Cell
+) -> Quantities:
+    """Return the quantities of the replies for an episode; None if there is none, or one has no
     token counts."""
+    usages = read_episode_usages(study.store, study.keys(), cell.episode, pin.provider)
     sums: dict[str, float] = {"cached_tokens": sum(usage.cached_tokens or 0 for usage in usages)}
     for name in ("input_tokens", "output_tokens"):
         counts = [getattr(usage, name) for usage in usages]
