@@ -34,6 +34,7 @@ from publish.leakcheck.secrets import SENTENCE, drawn_rows
 from publish.row_schema import row_schema
 from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
+from registry.files import sync_path
 from registry.ledger.draw_records import SealedSet
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, commitments_of, commitments_root
@@ -270,7 +271,7 @@ def _write_files(
     _write(folder / CARD, card.encode())
     _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))
     for place, _, _ in os.walk(folder):
-        _sync(Path(place))
+        sync_path(Path(place))
 
 
 def _write_task(folder: Path, entry: DrawnInstance) -> None:
@@ -355,7 +356,7 @@ def _write_shards(folder: Path, split: str, rows: Iterable[dict[str, Any]]) -> N
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for _, group in groups:
                 writer.write_table(pa.Table.from_pylist(group, schema=schema))
-        _sync(path)
+        sync_path(path)
 
 
 def _row_groups(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -410,7 +411,7 @@ def _put_in_place(draft: ReleaseManifest, folder: Path) -> None:
             )
         os.rename(folder, _replaced(folder))
     os.rename(draft.folder, folder)
-    _sync(folder.parent)
+    sync_path(folder.parent)
     shutil.rmtree(_replaced(folder), ignore_errors=True)
 
 
@@ -425,12 +426,4 @@ def _adds_to(before: ReleaseManifest, draft: ReleaseManifest) -> bool:
 
 def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_path(path)

@@ -35,7 +35,7 @@ def write_whole(path: Path, data: str | bytes, *, mode: int = 0o644, new: bool =
             except BaseException:
                 partial.unlink(missing_ok=True)
                 raise
-        sync_folder(path.parent)
+        sync_path(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
@@ -67,9 +67,9 @@ def read_beside(module: str, name: str) -> Any:
     return yaml.safe_load(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
-def sync_folder(folder: Path | str) -> None:
-    """Write a folder's names to disk: files new in it outlive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync_path(path: Path | str) -> None:
+    """Write a file, or a folder's names, to disk: files new in it outlive a loss of power."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:

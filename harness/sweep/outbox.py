@@ -26,7 +26,7 @@ from typing import TypeVar
 from harness.errors import HarnessError, WorkStopped
 from registry.canonical import digest_bytes
 from registry.errors import MissingKey, StoreError, StoreUnavailable
-from registry.files import sync_folder
+from registry.files import sync_path
 from registry.stores.base import Store, check_key
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class OutboxFolder:
                 while rest:
                     rest = rest[os.write(handle, rest) :]
                 os.fsync(handle)
-                sync_folder(self.path)
+                sync_path(self.path)
             except OSError:
                 path.unlink(missing_ok=True)
                 os.close(handle)

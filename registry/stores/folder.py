@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from registry.errors import MissingKey, StoreError, StoreUnavailable
-from registry.files import read_beside, sync_folder
+from registry.files import read_beside, sync_path
 from registry.stores.base import check_key, check_prefix
 
 _TEMPORARY = ".tmp"  # no key starts with a dot, so nothing in it is ever an object
@@ -165,7 +165,7 @@ class FolderStore:
 
     def _sync_folder(self, folder: str) -> None:
         if self.durable:
-            sync_folder(folder)
+            sync_path(folder)
 
     def _walk(self, folder: str, prefix: str) -> Iterator[str]:
         """The keys below a folder, which is "" or ends in a slash, that start with a prefix."""
