@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from analysis.calibrate.calibration import RecordedCalibration
-from analysis.stats.intervals import signed
 from registry.provenance import utc_now
 from study.extras.calibrate.from_scores import CalibrateRequest, calibrate_study, record_calibration
 from study.options import folder_option, json_option
@@ -67,19 +66,11 @@ def _doses(text: str) -> tuple[float, ...]:
 
 
 def _print(made: RecordedCalibration) -> None:
-    rows = [
-        {
-            "known": f"{100 * dose.dose:g} %",
-            "found": f"{dose.detected} of {dose.replicates}",
-            "rate": f"{100 * dose.rate:.0f} %",
-            "95 %": f"{100 * dose.interval[0]:.0f}…{100 * dose.interval[1]:.0f}",
-            "curve": "–" if dose.fitted is None else f"{100 * dose.fitted:.0f} %",
-            "gap, points": signed(dose.gap),
-        }
-        for dose in made.found.doses
-    ]
-    print_records(rows, title=f"Known leaks: {made.model}, wave {made.wave}")
-    from analysis.calibrate.part import calibration_words
+    from analysis.calibrate.part import calibration_table, calibration_words
 
+    table = calibration_table(made)
+    labels = [column.label for column in table.columns]
+    rows = [dict(zip(labels, row, strict=True)) for row in table.rows]
+    print_records(rows, title=f"Known leaks: {made.model}, wave {made.wave}")
     for line in calibration_words(made):
         click.echo(line)
