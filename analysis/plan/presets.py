@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError
@@ -95,7 +95,8 @@ def _tuples(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def validate_plan(plan: Plan) -> Plan:
-    """The plan itself, if it can be run as it stands. Raises AnalysisError naming the field."""
+    """The plan itself, if its values fit together and its names are known. Raises AnalysisError
+    naming the field."""
     if complaint := next(_complaints(plan), ""):
         raise AnalysisError(f"plan {plan.name!r}: {complaint}")
     return plan
@@ -164,80 +165,61 @@ def bridging_models(rules: StandardRules, ran: Collection[str]) -> tuple[str, ..
     return (*kept, *others[: len(rules.frozen) - len(kept)])
 
 
+_BETWEEN: Mapping[str, float] = {  # 0 and a bound
+    **dict.fromkeys(("alpha", "study_alpha", "marker_alpha"), 0.5),
+    **dict.fromkeys(("margin", "target_gap", "control_alpha", "control_margin"), 1),
+}
+
+
 def _complaints(plan: Plan) -> Iterator[str]:
     if plan.name not in (BASIC, STANDARD):
         yield f"name: no such preset; known: {BASIC}, {STANDARD}"
+    if (plan.name == STANDARD) != (plan.standard is not None):
+        yield f"standard: the preset {STANDARD}, and no other, has rules for controls and looks"
+    if plan.missing != (MISSING if plan.standard is None else MISSING_TIPPING):
+        yield f"missing: {plan.name} has one rule for missing data; leave its text as it is"
+    given = asdict(plan)
+    for name, value in {**given, **(given["standard"] or {})}.items():
+        if name in _BETWEEN and not 0 < value < _BETWEEN[name]:
+            yield f"{name}: {value} must lie between 0 and {_BETWEEN[name]}"
     if not plan.strata or len(set(plan.strata)) != len(plan.strata):
         yield "strata: name at least one, and none twice"
     if len(plan.sizes) != len(plan.strata) or min(plan.sizes, default=1) < 1:
         yield f"seeds_per_arm: {plan.seeds_per_arm} is not a count for each stratum; give 1 or more"
-    for field in ("replicates", "looks"):
-        if getattr(plan, field) < 1:
-            yield f"{field}: {getattr(plan, field)} is not a count; give 1 or more"
-    if plan.looks > MOST_LOOKS:
-        yield f"looks: {plan.looks} are too many; give {MOST_LOOKS} or fewer"
-    yield from _number_complaints(plan)
+    if not 1 <= plan.looks <= MOST_LOOKS:
+        yield f"looks: {plan.looks} are too few or too many; give 1 to {MOST_LOOKS}"
+    if plan.permutations < (least := math.ceil(plan.looks / plan.alpha) - 1):
+        yield (
+            f"permutations: {plan.permutations} are too few to reach alpha {plan.alpha} over "
+            f"{plan.looks} looks; give {least} or more (19999 is usual)"
+        )
     yield from _name_complaints("outcomes", plan.outcomes, OUTCOME_WORDS)
     if not plan.outcomes:
         yield "outcomes: name at least one"
     if plan.multiplicity not in MULTIPLICITY:
         yield f"multiplicity: {plan.multiplicity!r}; known: {', '.join(MULTIPLICITY)}"
-    if plan.name == STANDARD:
-        yield from _standard_complaints(plan)
-    else:
-        yield from _basic_complaints(plan)
-
-
-def _basic_complaints(plan: Plan) -> Iterator[str]:
-    if plan.missing != MISSING:
-        yield f"missing: {BASIC} has one rule for missing data; leave its text as the preset has it"
-    if plan.exclusions:
-        yield f"exclusions: {BASIC} excludes nothing; leave the list empty"
     if plan.standard is not None:
-        yield f"standard: {BASIC} has no such rules; the preset {STANDARD} has"
+        yield from _standard_complaints(plan, plan.standard)
 
 
-def _standard_complaints(plan: Plan) -> Iterator[str]:
-    rules = plan.standard
-    if rules is None:
-        yield f"standard: the preset {STANDARD} has rules for controls and looks; give them"
-        return
-    if plan.missing != MISSING_TIPPING:
-        yield f"missing: {STANDARD} has one rule for missing data; leave its text as it is"
-    yield from _name_complaints("exclusions", plan.exclusions, EXCLUSIONS)
-    yield from _name_complaints("sensitivity", rules.sensitivity, SENSITIVITY)
-    yield from _control_complaints(rules)
+def _standard_complaints(plan: Plan, rules: StandardRules) -> Iterator[str]:
     if rules.burned not in BURNED:
         yield f"burned: {rules.burned!r}; known: {', '.join(BURNED)}"
-    if rules.control_runs < 1:
-        yield f"control_runs: {rules.control_runs} is not a count; 2 is usual"
-    yield from _rate_complaints(plan, rules)
-
-
-def _control_complaints(rules: StandardRules) -> Iterator[str]:
+    yield from _name_complaints("exclusions", plan.exclusions, EXCLUSIONS)
+    yield from _name_complaints("sensitivity", rules.sensitivity, SENSITIVITY)
     for field in ("pre_exposure", "frozen", "spiked"):
         names = getattr(rules, field)
         if len(set(names)) != len(names):
             yield f"{field}: names a model twice"
     if both := sorted(set(rules.spiked) & {*rules.pre_exposure, *rules.frozen}):
         yield f"spiked: {both[0]!r} is a negative control too; it cannot be both"
-
-
-def _rate_complaints(plan: Plan, rules: StandardRules) -> Iterator[str]:
-    if not 0 < rules.study_alpha < 0.5:
-        yield f"study_alpha: {rules.study_alpha} must lie between 0 and 0.5 (0.025 is usual)"
-    elif (plan.permutations + 1) * rules.study_alpha < plan.looks:
+    if (plan.permutations + 1) * rules.study_alpha < plan.looks:
         yield (
             f"permutations: {plan.permutations} are too few to spend study_alpha "
             f"{rules.study_alpha} over {plan.looks} looks (19999 is usual)"
         )
-    if not 0 <= rules.regrade <= 1:
-        yield f"regrade: {rules.regrade} is no share; 0 for none, 1 for all answers"
     if rules.regrade and not rules.second_grader:
         yield "regrade: it is the second grader that grades answers again, and none is named"
-    for field in ("control_alpha", "control_margin"):
-        if not 0 < getattr(rules, field) < 1:
-            yield f"{field}: {getattr(rules, field)} must lie between 0 and 1 (0.05 is usual)"
 
 
 def _name_complaints(
@@ -247,27 +229,3 @@ def _name_complaints(
         yield f"{field}: name none twice"
     if unknown := [name for name in names if name not in known]:
         yield f"{field}: {unknown[0]!r} is not one; known: {', '.join(known)}"
-
-
-_BETWEEN = (  # 0 and a bound
-    ("alpha", 0.5, "one-sided; 0.025 is usual"),
-    ("marker_alpha", 0.5, "0.001 is usual"),
-    ("level_alpha", 0.5, "0.0125 is usual"),
-    ("margin", 1, "0.05 is five points"),
-    ("target_gap", 1, "0.10 is ten points"),
-)
-
-
-def _number_complaints(plan: Plan) -> Iterator[str]:
-    for name, high, usual in _BETWEEN:
-        if not 0 < getattr(plan, name) < high:
-            yield f"{name}: {getattr(plan, name)} must lie between 0 and {high} ({usual})"
-    if not 0 <= plan.enumerate_up_to <= 1_000_000:
-        yield f"enumerate_up_to: {plan.enumerate_up_to} must lie between 0 and 1000000"
-    if 0 < plan.alpha < 0.5 and plan.looks >= 1:
-        least = math.ceil(plan.looks / plan.alpha) - 1
-        if plan.permutations < least:
-            yield (
-                f"permutations: {plan.permutations} are too few to reach alpha {plan.alpha} over "
-                f"{plan.looks} looks; give {least} or more (19999 is usual)"
-            )

@@ -134,11 +134,6 @@ def make_plan(
         )
     control_models = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
     looks = max(1, sum(1 for wave in waves if set(wave) - control_models))
-    if section.second_grader is None and controls.regrade:
-        raise AnalysisError(
-            "controls.regrade: it is the second grader that grades answers again; name a "
-            "`second_grader`"
-        )
     # The preset's demand if a judge has a part in the verdict.
     options = {"control_runs": replicates} | options
     options |= {"regrade": 1.0 if section.second_grader else 0.0} | options
