@@ -1,18 +1,18 @@
-"""Time of a pool of given items: read and checked, its near-duplicates found, drawn, sealed and
-committed to. One JSON line."""
+"""Processor time of a pool of given items: read and checked, its near-duplicates found, drawn,
+sealed and committed to; and the most memory. One JSON line."""
 
 from __future__ import annotations
 
 import csv
 import json
 import random
+import resource
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 from generators.catalog import INSTALLED
-from generators.items.item import item_bytes
 from generators.items.pool import Columns, near_duplicates
 from registry.draws.seeds import SystemEntropy, draw
 from registry.sealing import SealedSeeds, commitments_of, commitments_root, new_identity, seal_seeds
@@ -35,20 +35,22 @@ def main(items: int = 100_000) -> None:
     columns = Columns(
         name="pool", prompt="question", answer="key", score="choice", choices=tuple("abcd")
     )
-    times, begun = {}, perf_counter()
+    times, begun = {}, process_time()
     groups = read_pool(PoolSource(path, columns, "never", ("pool",)))
-    times["read_s"], begun = perf_counter() - begun, perf_counter()
+    times["read_s"], begun = process_time() - begun, process_time()
     pairs = len(list(near_duplicates(groups)))
-    times["near_duplicates_s"], begun = perf_counter() - begun, perf_counter()
-    pool = {"items/pool": [item_bytes(group.items) for group in groups]}
+    times["near_duplicates_s"], begun = process_time() - begun, process_time()
+    pool = {"items/pool": [group.data for group in groups]}
     made = draw(
         [("items", "1", "pool")], items // 2, SystemEntropy(), identify_in(INSTALLED), pools=pool
     )
     sealed = seal_seeds(SealedSeeds(made.seeds, made.secret), [new_identity()[1]])
     commitments_root(commitments_of(made.seeds))
-    times["draw_seal_commit_s"] = perf_counter() - begun
+    times["draw_seal_commit_s"] = process_time() - begun
     path.unlink()
-    print(json.dumps({"items": items, "pairs": pairs, "sealed_mb": len(sealed) // 1_000_000}
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
+    sizes = {"sealed_mb": len(sealed) // 1_000_000, "memory_mb": memory}
+    print(json.dumps({"items": items, "pairs": pairs} | sizes
                      | {name: round(value, 1) for name, value in times.items()}))  # fmt: skip
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -34,11 +34,19 @@ class Item:
     rubric: str = ""
 
 
-def item_bytes(items: Sequence[Item]) -> bytes:
+def one_item(item: Item) -> bytes:
+    """An item as canonical JSON. Raises ValueError for what JSON cannot carry."""
+    return rfc8785.dumps({name: getattr(item, name) for name in Item.__slots__})
+
+
+def join_items(items: Iterable[bytes]) -> bytes:
+    """The items of a group, each as ``one_item`` writes it, as they stand behind a seed."""
+    return b'{"items":[' + b",".join(items) + b"]}"
+
+
+def item_bytes(items: Iterable[Item]) -> bytes:
     """The items of a group, or one, as they stand behind a seed."""
-    return rfc8785.dumps(
-        {"items": [{name: getattr(item, name) for name in Item.__slots__} for item in items]}
-    )
+    return join_items(map(one_item, items))
 
 
 def read_items(data: bytes) -> tuple[Item, ...]:

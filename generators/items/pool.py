@@ -9,17 +9,19 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from generators.errors import GeneratorError, nearest
 from generators.items import STRATUM
 from generators.items.check import matches, number_of, plain_text
-from generators.items.item import LETTERS, SCORES, Item, Score, item_bytes
+from generators.items.item import LETTERS, SCORES, Item, Score, join_items, one_item
 
 ALIKE = 0.7  # least share of triples of words in common of two texts that are near-duplicates
 _MOST_TEXT = 1_000_000  # characters of a prompt with its choices
 _PERMUTATIONS, _LOOSE = 64, 0.5  # hashes find more than they should, so that they miss few
 ORDERED = re.compile(r"(?i:\b(above|below|preceding)\b)|\b[A-E]\)? (and|or|&) \(?[A-E]\b")
+_SAMPLE, _FEW, _MOST = 1000, 20, 0.9  # texts that show which triples of words are common
 _BRACES = re.compile(r"\{([^{}\n]+)\}")
 
 
@@ -42,11 +44,13 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Items that are drawn together, with the numbers of their rows, from 1."""
+    """Items that are drawn together, with the numbers of their rows, from 1. ``data`` is what
+    stands behind a seed, if it is made already."""
 
     stratum: str
     items: tuple[Item, ...]
     rows: tuple[int, ...]
+    data: bytes = b""
 
     @property
     def text(self) -> str:
@@ -70,21 +74,22 @@ def make_pool(rows: Sequence[Row], columns: Columns, read_file: ReadFile) -> tup
     for name in (*filter(None, named), *_prompt_columns(columns.prompt, rows[0])):
         if name not in rows[0]:
             raise GeneratorError(f"it has no column {name!r}; {nearest(name, rows[0])}")
-    members: dict[tuple[str, str], list[tuple[int, Item]]] = {}
+    members: dict[tuple[str, str], list[tuple[int, Item, bytes]]] = {}
     for number, row in enumerate(rows, 1):
         try:
             stratum = stratum_name(columns.name, _cell(row, columns.stratum))
             group = _cell(row, columns.group) if columns.group else str(number)
             item = _make_item(row, columns, read_file)
+            data = _written(item)
         except GeneratorError as error:
             raise GeneratorError(f"row {number}: {error}") from None
-        members.setdefault((stratum, group), []).append((number, item))
-    groups = tuple(
-        Group(stratum, tuple(item for _, item in each), tuple(number for number, _ in each))
-        for (stratum, _), each in members.items()
-    )
+        members.setdefault((stratum, group), []).append((number, item, data))
+    groups: list[Group] = []
+    for (stratum, _), each in members.items():
+        numbers, items, written = zip(*each, strict=True)
+        groups.append(Group(stratum, items, numbers, join_items(written)))
     _check_groups(groups, [group for _, group in members])
-    return groups
+    return tuple(groups)
 
 
 def stratum_name(pool: str, value: str = "") -> str:
@@ -100,19 +105,35 @@ def stratum_name(pool: str, value: str = "") -> str:
 
 
 def near_duplicates(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
-    """Yield pairs of groups whose texts are alike by MinHash over triples of words, each found by
-    its hashes and then compared."""
+    """Yield each group that is like one before it, after that one: by MinHash over triples of
+    words, found by its hashes and then compared. Triples that nine of ten groups have, such as
+    those of an instruction, do not count."""
     from datasketch import MinHash, MinHashLSH
 
-    triples = [_triples(group.text) for group in groups]
+    sample = [_triples(group.text) for group in groups[:: len(groups) // _SAMPLE + 1]]
+    often = Counter(triple for each in sample for triple in each)
+    common = {t for t, count in often.items() if count > max(_FEW, _MOST * len(sample))}
+
+    @lru_cache(maxsize=_SAMPLE)
+    def triples(number: int) -> set[bytes]:
+        every = _triples(groups[number].text)
+        return every - common or every
+
+    def like(number: int, other: int) -> bool:
+        one, two = triples(number), triples(other)
+        return len(one & two) >= ALIKE * len(one | two)
+
     index = MinHashLSH(threshold=_LOOSE, num_perm=_PERMUTATIONS)
-    hashes = MinHash.generator(triples, num_perm=_PERMUTATIONS, seed=1, hashfunc=zlib.crc32)
-    for number, one in enumerate(hashes):
-        for other in sorted(index.query(one)):
-            both = triples[number], triples[other]
-            if len(both[0] & both[1]) >= ALIKE * len(both[0] | both[1]):
-                yield groups[other], groups[number]
-        index.insert(number, one)
+    numbers = range(len(groups))
+    hashes = MinHash.generator(
+        map(triples, numbers), num_perm=_PERMUTATIONS, seed=1, hashfunc=zlib.crc32
+    )
+    for number, one in zip(numbers, hashes, strict=True):
+        other = next((each for each in sorted(index.query(one)) if like(number, each)), None)
+        if other is None:
+            index.insert(number, one)
+        else:
+            yield groups[other], groups[number]
 
 
 def stated_keys(groups: Iterable[Group]) -> Iterator[Group]:
@@ -198,7 +219,7 @@ def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
     if columns.shuffle and (placed := [each for each in choices if ORDERED.search(each)]):
         raise GeneratorError(f"{placed[0][:60]!r} names others by their place: leave out `shuffle`")
     key = _key(row, columns, named)
-    item = Item(
+    return Item(
         prompt=prompt.strip(),
         score=columns.score,
         answer=key,
@@ -207,11 +228,13 @@ def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
         shuffle=columns.shuffle,
         rubric=_cell(row, columns.rubric).strip(),
     )
+
+
+def _written(item: Item) -> bytes:
     try:
-        item_bytes([item])
+        return one_item(item)
     except ValueError as error:  # a number that JSON has not, half a surrogate
         raise GeneratorError(f"it cannot be written as JSON: {error}") from None
-    return item
 
 
 def _choices(row: Row, columns: Sequence[str]) -> dict[str, str]:

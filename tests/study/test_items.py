@@ -23,6 +23,7 @@ from study.errors import StudyError
 from study.main import main
 from study.protocol.pool import read_rows
 from study.steps import pipeline
+from study.steps.lint.later_refusals import unproved_tasks, weak_questions
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.study.conftest import draw_tiny, run_wave
@@ -181,6 +182,22 @@ def test_the_files_of_a_folder_are_one_pool_with_the_same_columns(tmp_path: Path
     (tmp_path / "c.csv").write_text("question;answer\n3 + 3?;6\n")
     with pytest.raises(StudyError, match=r"c\.csv:1: is separated by ';': write it with commas"):
         read_rows(tmp_path)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_near_duplicates_are_shown_and_many_of_them_need_a_reason(
+    copies: int, tmp_path: Path
+) -> None:
+    pool, place = tmp_path / "questions.csv", tmp_path / "study"
+    texts = [hashlib.sha256(bytes([n])).digest().hex(" ", 2) + " is?" for n in range(150)]
+    texts += [f"{text} so" for text in texts[:copies]]
+    pool.write_text("question,key\n" + "".join(f"{text},k{n}\n" for n, text in enumerate(texts)))
+    dosimeter("init", place, "--items", pool)
+    protocol = pipeline.open_study(place).protocol
+    few, many = [*weak_questions(protocol)], dict(unproved_tasks(protocol, lambda *_: None))
+    (problem,) = many["questions.csv"] if copies > 1 else [what for _, what in few]
+    assert f"rows 1 and 151 ('{texts[0][:90]}" in problem
+    assert (len(few), len(many)) == ((0, 1) if copies > 1 else (1, 0))
 
 
 def test_an_input_file_that_no_release_may_hold_is_refused_with_its_row(tmp_path: Path) -> None:

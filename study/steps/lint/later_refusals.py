@@ -12,7 +12,7 @@ from math import log10
 
 from generators.catalog import BUILT_IN_NAMES, Catalog
 from generators.items import HARBOR
-from generators.items.pool import Group, guess_rate, near_duplicates, stated_keys
+from generators.items.pool import guess_rate, near_duplicates, stated_keys
 from generators.task import Solvable
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
 from generators.templates.family import template_family
@@ -36,6 +36,7 @@ from study.workspace.study import Study
 Watch = Callable[[str, int, int], None]  # what, done, of
 CHECKED_SEEDS = 20  # of a family that is not the repository's own
 MOST_ALIKE = 0.01  # of a pool's groups
+_SHOWN = 5  # of them
 INSTANCES_A_SEED = 4  # that a question of a template makes at the least
 UNSOLVED = "it has no solver, so that nothing proves that prompt and files lead to the key"
 
@@ -125,7 +126,11 @@ def share_guessed(protocol: Protocol) -> float:
 
 def weak_questions(protocol: Protocol) -> Faults:
     """Yield template questions of which a leak shows little: a guess is often right, or the key
-    stands in the prompt."""
+    stands in the prompt. And such items of a pool, if they are few."""
+    for source, problems in _weak_items(protocol):
+        yield from (
+            (("tasks",), f"{source.path.name}: {what}") for many, what in problems if not many
+        )
     for name, question in _checked_questions(protocol):
         rate, place = question.constant_guess or 0.0, f"{name}, question {question.id}"
         if rate > GUESSABLE:
@@ -158,9 +163,9 @@ def unproved_tasks(protocol: Protocol, watch: Watch) -> Iterator[tuple[str, tupl
     for name, question in _checked_questions(protocol):
         if question.faults:
             yield f"{name}, question {question.id}", question.faults
-    for source, groups in _pools(protocol):
-        watch(f"looking for near-duplicates in {source.path.name}", 0, 0)
-        if problems := tuple(_pool_problems(source, groups)):
+    watch("looking for near-duplicates" if protocol.pools else "checking questions", 0, 0)
+    for source, found in _weak_items(protocol):
+        if problems := tuple(what for many, what in found if many):
             yield source.path.name, problems
     own = {template_family(*source).name for source in protocol.templates} | {*BUILT_IN_NAMES}
     for task in dict.fromkeys((t.family, t.version) for t in protocol.tasks if t.family not in own):
@@ -169,19 +174,31 @@ def unproved_tasks(protocol: Protocol, watch: Watch) -> Iterator[tuple[str, tupl
             yield "@".join(task), problems
 
 
-def _pool_problems(source: PoolSource, groups: Sequence[Group]) -> Iterator[str]:
-    """Yield what is wrong with the items of a pool: near-duplicates in two groups, of which one may
-    be published and the other kept; and prompts that state their key."""
+def _weak_items(protocol: Protocol) -> Iterator[tuple[PoolSource, Sequence[tuple[bool, str]]]]:
+    """Yield the problems of each pool that can be read; pool_faults has the others."""
+    for source in protocol.pools:
+        with suppress(StudyError):
+            yield source, _problems_in(source)
+
+
+@cache
+def _problems_in(source: PoolSource) -> tuple[tuple[bool, str], ...]:
+    """Return what is wrong with the items of a pool, and whether they are many: near-duplicates in
+    two groups, of which one may be published and the other kept; and prompts that state their
+    key."""
+    groups = read_pool(source)
     alike, stated = list(near_duplicates(groups)), list(stated_keys(groups))
-    if len(alike) > MOST_ALIKE * len(groups):
-        one, other = alike[0]
-        yield (
-            f"{len(alike)} pairs of items in different groups are nearly alike, such as rows "
-            f"{one.rows[0]} and {other.rows[0]} ({_short(one.text)} / {_short(other.text)}): a "
-            "leak of one is a leak of both; give them one `group`, or remove one"
-        )
-    if len(stated) > MOST_ALIKE * len(groups):
-        yield f"{len(stated)} prompts hold their own answer, such as row {stated[0].rows[0]}"
+    shown = "; ".join(
+        f"rows {one.rows[0]} and {other.rows[0]} ({_short(one.text)} / {_short(other.text)})"
+        for one, other in alike[:_SHOWN]
+    )
+    problems = (
+        (alike, f"{len(alike)} items are nearly like one in another group: {shown}: a leak of one "
+         "is a leak of both; give them one `group`, or remove one"),
+        (stated, f"{len(stated)} prompts hold their own answer: rows "
+         + ", ".join(str(group.rows[0]) for group in stated[:_SHOWN])),
+    )  # fmt: skip
+    return tuple((len(f) > MOST_ALIKE * len(groups), what) for f, what in problems if f)
 
 
 def _short(text: str) -> str:
@@ -214,13 +231,6 @@ def pool_faults(protocol: Protocol) -> Faults:
                 f"{source.path.name}: {short[0]} has {sizes[short[0]]:,} items or groups, and "
                 f"{drawn[short[0]]:,} are drawn: the most an arm, reserve included, are {{{most}}}",
             )
-
-
-def _pools(protocol: Protocol) -> Iterator[tuple[PoolSource, Sequence[Group]]]:
-    """Yield the pools that can be read; pool_faults has the others."""
-    for source in protocol.pools:
-        with suppress(StudyError):
-            yield source, read_pool(source)
 
 
 @cache

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from generators.catalog import Catalog
-from generators.items import HARBOR
 from generators.items.item import item_bytes
 from generators.seed import Seed
 from generators.title import split_headline
@@ -257,9 +256,7 @@ def _pools(protocol: Protocol) -> dict[str, list[bytes]]:
     pools: dict[str, list[bytes]] = {}
     for source in protocol.pools:
         for group in read_pool(source):
-            items = item_bytes(
-                pin_bases_of(group.items) if source.family == HARBOR else group.items
-            )
+            items = group.data or item_bytes(pin_bases_of(group.items))
             pools.setdefault(f"{source.family}/{group.stratum}", []).append(items)
     return pools
 
