@@ -8,6 +8,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,6 +23,7 @@ _MOST_TEXT = 1_000_000  # characters of a prompt with its choices
 _PERMUTATIONS, _LOOSE = 64, 0.5  # hashes find more than they should, so that they miss few
 ORDERED = re.compile(r"(?i:\b(above|below|preceding)\b)|\b[A-E]\)? (and|or|&) \(?[A-E]\b")
 _SAMPLE, _FEW, _MOST = 1000, 20, 0.9  # texts that show which triples of words are common
+_FINAL = re.compile(r".*\n#### *([^\n]+)", re.DOTALL)  # the last line of an answer of GSM8K
 _BRACES = re.compile(r"\{([^{}\n]+)\}")
 
 
@@ -74,12 +76,13 @@ def make_pool(rows: Sequence[Row], columns: Columns, read_file: ReadFile) -> tup
     for name in (*filter(None, named), *_prompt_columns(columns.prompt, rows[0])):
         if name not in rows[0]:
             raise GeneratorError(f"it has no column {name!r}; {nearest(name, rows[0])}")
+    first = _first_place(rows, columns) if columns.score == "choice" else None
     members: dict[tuple[str, str], list[tuple[int, Item, bytes]]] = {}
     for number, row in enumerate(rows, 1):
         try:
             stratum = stratum_name(columns.name, _cell(row, columns.stratum))
             group = _cell(row, columns.group) if columns.group else str(number)
-            item = _make_item(row, columns, read_file)
+            item = _make_item(row, columns, first, read_file)
             data = _written(item)
         except GeneratorError as error:
             raise GeneratorError(f"row {number}: {error}") from None
@@ -160,6 +163,13 @@ def guess_rate(groups: Sequence[Group]) -> float:
     return max(given.values()) / len(items)
 
 
+def key_number(value: Any) -> float | None:
+    """A number, or that at the end of a worked answer, as GSM8K writes it; None for all else."""
+    if isinstance(value, str) and (final := _FINAL.fullmatch(value.strip())):
+        value = final[1].replace(",", "")
+    return number_of(value)
+
+
 def _guessed(item: Item) -> str:
     if item.score == "choice":
         return LETTERS[item.choices.index(item.answer)]
@@ -207,7 +217,21 @@ def _cell(row: Row, column: str) -> str:
     return text
 
 
-def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
+def _first_place(rows: Sequence[Row], columns: Columns) -> int | None:
+    """The number of the first choice if keys are places: 0 if one of them is 0, 1 if one is the
+    number of its choices. None if they are no places, or nothing shows which."""
+    first = None
+    for row in rows:
+        key = str(row[columns.answer]).strip()
+        with suppress(GeneratorError):  # which making the item raises
+            choices = _choices(row, columns.choices)
+            if not key.isdecimal() or key in choices or key in choices.values():
+                return None
+            first = {"0": 0, str(max(len(choices), len(columns.choices))): 1}.get(key, first)
+    return first
+
+
+def _make_item(row: Row, columns: Columns, first: int | None, read_file: ReadFile) -> Item:
     if columns.prompt in row:
         prompt = _cell(row, columns.prompt)
     else:
@@ -218,7 +242,7 @@ def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
         raise GeneratorError(f"its prompt is longer than {_MOST_TEXT:,} characters")
     if columns.shuffle and (placed := [each for each in choices if ORDERED.search(each)]):
         raise GeneratorError(f"{placed[0][:60]!r} names others by their place: leave out `shuffle`")
-    key = _key(row, columns, named)
+    key = _key(row, columns, named, first)
     return Item(
         prompt=prompt.strip(),
         score=columns.score,
@@ -257,17 +281,20 @@ def _choices(row: Row, columns: Sequence[str]) -> dict[str, str]:
     return named
 
 
-def _key(row: Row, columns: Columns, choices: Mapping[str, str]) -> Any:
+def _key(row: Row, columns: Columns, choices: Mapping[str, str], first: int | None) -> Any:
     name, text = columns.answer, _cell(row, columns.answer)
     match columns.score:
         case "choice":
-            if not isinstance(row[name], str):
+            if first is not None:
+                names = columns.choices if len(columns.choices) > 1 else LETTERS
+                text = dict(enumerate(names, first)).get(int(text), text)
+            elif not isinstance(row[name], str):
                 raise GeneratorError(
                     f"{name}: {text} may be a place: give a choice's text or letter"
                 )
             return _right_choice(plain_text(text), columns.choices, choices)
         case "number":
-            if (number := number_of(row[name])) is None:
+            if (number := key_number(row[name])) is None:
                 raise GeneratorError(f"{name}: {text[:40]!r} is no number")
             return number
         case "set":
@@ -298,6 +325,8 @@ def _right_choice(key: str, columns: Sequence[str], choices: Mapping[str, str]) 
 
 
 def _listed(value: Any, column: str) -> list[Any]:
+    if isinstance(value, dict):
+        value = value.get("text")  # beside the letters, as ARC has it
     if isinstance(value, str):
         value = _parsed(value, column) if value.lstrip().startswith("[") else value.split(";")
     if not isinstance(value, list) or not value:

@@ -249,11 +249,11 @@ def _draw_one(
     for attempt in range(_REDRAWS if pool is None else len(pool)):
         path = (*stratum, index, attempt)
         seed = entropy.draw(32, "seed", *path) + (pool.pop() if pool else b"")
-        instance = identify(*stratum, seed)
-        if taken.isdisjoint((instance, seed.hex())):
-            taken.update((instance, seed.hex()))
+        instance, text = identify(*stratum, seed), seed.hex()
+        if taken.isdisjoint((instance, text)):
+            taken.update((instance, text))
             nonce = entropy.draw(32, "nonce", *path).hex()
-            return DrawnSeed(instance, *stratum, seed.hex(), nonce)
+            return DrawnSeed(instance, *stratum, text, nonce)
     if pool is not None:
         raise RegistryError(f"{stratum.name}: its pool has no more items after {index}")
     raise RegistryError(

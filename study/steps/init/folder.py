@@ -18,6 +18,7 @@ from study.steps.init.items import guess_pool
 from study.steps.init.new_study import fill_template, study_name
 
 _FOUND = 3.05  # gap × √seeds that `dosimeter power` finds with .8, questions of four choices
+_RELIED = ", judges: {judge-1: {min_sensitivity: 0.9, min_specificity: 0.9}}"
 _ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
 
 
@@ -37,11 +38,14 @@ def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
     guessed, here = guess_pool(pool), folder.resolve()
     if not (seeds := len(guessed.groups) // 2):
         raise StudyError(f"{pool}: one item or group makes no two arms")
+    judged = guessed.source.columns.score == "judge"
     text = fill_template(
         "new_items.yaml",
         name=quoted(study_name(folder)),
         tasks=guessed.lines(here),
         seeds=seeds,
+        judges=fill_template("new_judge.yaml") if judged else "",
+        relied=_RELIED if judged else "",
         gap=min(0.5, math.ceil(20 * _FOUND / math.sqrt(seeds)) / 20),
     )
     path = _create(folder, text)

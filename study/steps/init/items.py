@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from generators.items import FAMILY
-from generators.items.check import number_of
 from generators.items.item import LETTERS, Score, item_bytes
-from generators.items.pool import ORDERED, Columns, Group, stratum_name
+from generators.items.pool import ORDERED, Columns, Group, key_number, stratum_name
 from generators.seed import EXAMPLE_SEED, Seed
 from generators.title import split_headline
 from study.errors import StudyError
@@ -20,8 +19,12 @@ from study.protocol.pool import PoolSource, name_in, on_hub, pool_name, read_poo
 from study.protocol.yaml import quoted
 
 _PROMPTS = ("question", "prompt", "problem", "input", "query", "instruction", "text")
-_ANSWERS = ("answer", "key", "target", "label", "correct", "correct_answer", "solution", "gold")
-_LISTS = ("choices", "options")
+_ANSWERS = (
+    "answer", "key", "target", "label", "correct", "correct_answer", "answerkey", "solution",
+    "gold", "reference", "reference_answer",
+)  # fmt: skip
+_LISTS = ("choices", "options", "endings")
+_RUBRICS = ("rubric", "criteria", "grading_criteria")
 _GROUPS = ("group", "passage", "passage_id", "document", "context_id", "story")
 _CHOICE = re.compile(r"(?:option|choice|answer)?[ _]?([a-z]|[0-9]{1,2})", re.IGNORECASE)
 _LETTERED = re.compile(r"(?:.*[ _])?([a-z]|[0-9]{1,2})", re.IGNORECASE)  # in any language
@@ -47,6 +50,7 @@ class GuessedPool:
             "score": columns.score,
             "shuffle": columns.shuffle,
             "group": columns.group,
+            "rubric": columns.rubric,
         }
         lines = [f"{name}: {_written(value)}" for name, value in keys.items() if value]
         lines.append("published: never   # if they were public before: the day; see docs/items.md")
@@ -72,15 +76,19 @@ def guess_pool(path: Path) -> GuessedPool:
     if not rows:
         raise StudyError(f"{path}: it has no rows")
     prompt = _named(rows, _PROMPTS) or _longest(rows)
-    if (answer := _named(rows, _ANSWERS)) is None:
-        names = ", ".join(rows[0])
-        raise StudyError(f"{path}: no column {', '.join(_ANSWERS)}: rename that of the answers "
-                         f"(columns: {names})")  # fmt: skip
+    if (answer := _named(rows, _ANSWERS) or _lettered(rows, prompt)) is None:
+        raise StudyError(
+            f"{path}: no column {', '.join(_ANSWERS)}: rename that of the answers (columns, by the "
+            f"file's first row: {', '.join(rows[0])}). Programs that tests score are agent tasks "
+            "(docs/items.md)"
+        )
     choices = _choices(rows, prompt, answer)
     score: Score = "choice" if choices else "exact"
-    if not choices and all(number_of(row[answer]) is not None for row in rows):
+    if not choices and all(key_number(row[answer]) is not None for row in rows):
         score = "number"
-    group = _named(rows, _GROUPS)
+    group, rubric = _named(rows, _GROUPS), _named(rows, _RUBRICS)
+    if rubric and score == "exact":
+        score = "judge"
     columns = Columns(
         name=pool_name(place),
         prompt=f"{{{prompt}}}\n{_LETTER}" if choices else prompt,
@@ -88,6 +96,7 @@ def guess_pool(path: Path) -> GuessedPool:
         score=score,
         choices=choices,
         group=group if group and _repeats(rows, group) else "",
+        rubric=rubric if rubric and score == "judge" else "",
         shuffle=bool(choices)
         and not any(ORDERED.search(str(row[c])) for row in rows for c in choices),
     )
@@ -116,6 +125,14 @@ def _choices(rows: Sequence[Mapping[str, Any]], prompt: str, answer: str) -> tup
     )
     found = [(m[1].lower(), n) for n in others if (m := form.fullmatch(n))]
     return tuple(name for _, name in sorted(found)) if len(found) > 1 else ()
+
+
+def _lettered(rows: Sequence[Mapping[str, Any]], prompt: str) -> str | None:
+    """Return the column that has letters of choices alone, or the only one beside the questions."""
+    others = [name for name in rows[0] if name != prompt]
+    letters = [n for n in others if all(str(r[n]).strip().upper() in {*LETTERS} for r in rows)]
+    found = [name for name in letters if _choices(rows, prompt, name)] or others
+    return found[0] if len(found) == 1 else None
 
 
 def _repeats(rows: Sequence[Mapping[str, Any]], name: str) -> bool:

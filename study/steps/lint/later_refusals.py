@@ -12,6 +12,7 @@ from math import log10
 
 from generators.catalog import BUILT_IN_NAMES, Catalog
 from generators.items import HARBOR
+from generators.items.item import Item
 from generators.items.pool import guess_rate, near_duplicates, stated_keys
 from generators.task import Solvable
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
@@ -36,7 +37,7 @@ from study.workspace.study import Study
 Watch = Callable[[str, int, int], None]  # what, done, of
 CHECKED_SEEDS = 20  # of a family that is not the repository's own
 MOST_ALIKE = 0.01  # of a pool's groups
-_SHOWN = 5  # of them
+_SHOWN, _LONG = 5, 200
 INSTANCES_A_SEED = 4  # that a question of a template makes at the least
 UNSOLVED = "it has no solver, so that nothing proves that prompt and files lead to the key"
 
@@ -192,13 +193,22 @@ def _problems_in(source: PoolSource) -> tuple[tuple[bool, str], ...]:
         f"rows {one.rows[0]} and {other.rows[0]} ({_short(one.text)} / {_short(other.text)})"
         for one, other in alike[:_SHOWN]
     )
+    long = [g for g in groups if any(map(_is_long, g.items))]
     problems = (
+        (long, f"{len(long)} keys are of several lines or of over {_LONG} characters, such as row "
+         f"{long[0].rows[0] if long else 0}: no answer repeats them to the letter: keep the final "
+         "answer alone, or give a rubric and `score: judge`"),
         (alike, f"{len(alike)} items are nearly like one in another group: {shown}: a leak of one "
          "is a leak of both; give them one `group`, or remove one"),
         (stated, f"{len(stated)} prompts hold their own answer: rows "
          + ", ".join(str(group.rows[0]) for group in stated[:_SHOWN])),
     )  # fmt: skip
     return tuple((len(f) > MOST_ALIKE * len(groups), what) for f, what in problems if f)
+
+
+def _is_long(item: Item) -> bool:
+    key = str(item.answer)
+    return item.score == "exact" and ("\n" in key or len(key) > _LONG)
 
 
 def _short(text: str) -> str:

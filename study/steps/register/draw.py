@@ -239,13 +239,13 @@ def identify_in(catalog: Catalog) -> Identify:
     """Return a function from a seed to the name of its instance. Instances that an agent cannot
     distinguish but by their titles get the name of the first of them, so that the draw takes them
     for one: a question with few variables must not be asked in both arms."""
-    first: dict[str, str] = {}
+    first: dict[str | bytes, str] = {}
 
     def identify(name: str, version: str, difficulty: str, value: bytes) -> str:
         seed = Seed(value)
         instance = catalog.family(name, version).generate(difficulty, seed)
         _, task = split_headline(instance.brief.prompt)
-        asked = seed.item.hex() or replace(instance.brief, prompt=task).digest
+        asked = seed.item or replace(instance.brief, prompt=task).digest
         return first.setdefault(asked, instance.id)
 
     return identify

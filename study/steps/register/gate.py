@@ -63,10 +63,11 @@ def check_proved(study: Study, reason: str, watch: Watch) -> Unproved | None:
 
 
 def _unedited(study: Study) -> Iterator[tuple[Place, str]]:
-    """Yield the models that are as ``dosimeter init`` writes them."""
-    for pin in study.protocol.models:
-        if pin.version == PLACEHOLDER:
-            yield ("models", pin.name, "model"), "write the name of a model at your server"
+    """Yield the models and judges that are as ``dosimeter init`` writes them."""
+    for section in ("models", "judges"):
+        for pin in getattr(study.protocol, section):
+            if pin.version == PLACEHOLDER:
+                yield (section, pin.name, "model"), "write the name of a model at your server"
 
 
 def ask_models(study: Study) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.lint.lint import lint_study
 from study.steps.register.gate import check_ready
+from tests.cases import cases
+
+GUESSED = cases(__file__, "guessed")
 
 
 def run(*arguments: str) -> Result:
@@ -40,6 +44,23 @@ def test_it_writes_a_study_of_two_waves(tmp_path: Path) -> None:
     assert protocol.budget.run == 50
     assert read_prices(tmp_path / "new" / "prices.yaml").of("openai", "whatever") is not None
     assert (tmp_path / "new" / "keys" / "study.txt").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", GUESSED)
+def test_columns_of_questions_are_guessed(name: str, tmp_path: Path) -> None:
+    case, pool = GUESSED[name], tmp_path / "pool.jsonl"
+    lines = [json.dumps(row, ensure_ascii=False) for row in case["rows"]]
+    pool.write_text("\n".join(line.replace("?", mark) for mark in ("?", "??") for line in lines))
+    done = run(str(tmp_path / "new"), "--items", str(pool))
+    if "error" in case:
+        assert re.search(case["error"], done.output)
+        return
+    written = (tmp_path / "new" / "study.yaml").read_text("utf-8")
+    assert [line for line in case["written"] if line not in written] == []
+    keys = re.findall("^→ (.*)", done.output, re.MULTILINE)[:2]
+    texts = [f"{key}. {text}" for key, text in zip(keys, case.get("texts", ()), strict=False)]
+    assert keys == case.get("keys", keys)
+    assert [text for text in texts if text not in done.output] == []
 
 
 def test_editors_find_the_schema_by_the_first_line(tmp_path: Path) -> None:
