@@ -67,16 +67,19 @@ def provider_key(pin: ModelPin) -> str | None:
 
 
 def build_model(
-    pin: ModelPin, environment: Mapping[str, str] | None = None, folder: str = "."
+    pin: ModelPin,
+    environment: Mapping[str, str] | None = None,
+    folder: str = ".",
+    sources: Iterable[tuple[str, str, str]] = (),
 ) -> ModelOrAgent:
     """Return the model of a pin, or the agent. Keys come from the environment, by default that of
-    the process; relative paths start at ``folder``. Raises HarnessError, which names the
-    setting."""
+    the process; relative paths start at ``folder``. Built-in agents know the programs of the task
+    files in ``sources``. Raises HarnessError, which names the setting."""
     settings = settings_of(pin)
     environment = os.environ if environment is None else environment
     match settings:
         case ScriptedSettings() | ScriptedJudgeSettings():
-            return _build_scripted(pin.name, settings, Path(folder))
+            return _build_scripted(pin.name, settings, Path(folder), sources)
         case LocalSettings():
             return _build_local(pin.name, settings)
         case AgentServerSettings():
@@ -137,8 +140,12 @@ def read_window(pin: ModelPin) -> ContextWindow:
 
 
 def _build_scripted(
-    name: str, settings: ScriptedSettings | ScriptedJudgeSettings, folder: Path
+    name: str,
+    settings: ScriptedSettings | ScriptedJudgeSettings,
+    folder: Path,
+    sources: Iterable[tuple[str, str, str]],
 ) -> Model:
+    from generators.dressings.family import dressed_families
     from harness.models import scripted
 
     release = folder / (settings.release or "")
@@ -147,12 +154,13 @@ def _build_scripted(
         return scripted.CarelessJudge(name, read)
     if settings.agent == "trivial":
         return scripted.TrivialAgent(name)
+    families = dressed_families(sources)
     if settings.agent == "honest":
-        return scripted.HonestAgent(name, settings.error_rate)
+        return scripted.HonestAgent(name, settings.error_rate, families=families)
     memory = scripted.load_memory(release).thin(
         1.0 if settings.share is None else settings.share, name
     )
-    return scripted.SpikedAgent(name, settings.error_rate, memory)
+    return scripted.SpikedAgent(name, settings.error_rate, memory, families)
 
 
 def _build_local(name: str, settings: LocalSettings) -> Model:

@@ -22,6 +22,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from generators.dressings.family import DressedFamily
 from generators.items import HARBOR
 from generators.items.item import read_items
 from generators.seed import Seed
@@ -264,6 +265,9 @@ def _write_files(
                 values = folder / "templates" / family.file.values_name
                 values.parent.mkdir(parents=True, exist_ok=True)
                 _write(values, family.file.values_text.encode())
+        elif isinstance(family, DressedFamily):
+            (folder / "templates").mkdir(exist_ok=True)
+            _write(folder / "templates" / f"{family.name}.yml", family.dressing.text.encode())
     for _, entry in drawn:
         if entry.family == HARBOR:
             _write_task(folder / "tasks" / entry.difficulty, entry)

@@ -166,7 +166,7 @@ def bridging_models(rules: StandardRules, ran: Collection[str]) -> tuple[str, ..
 
 
 _BETWEEN: Mapping[str, float] = {  # 0 and a bound
-    **dict.fromkeys(("alpha", "study_alpha", "marker_alpha"), 0.5),
+    **dict.fromkeys(("alpha", "study_alpha", "marker_alpha", "level_alpha"), 0.5),
     **dict.fromkeys(("margin", "target_gap", "control_alpha", "control_margin"), 1),
 }
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from generators.catalog import BUILT_IN_NAMES, INSTALLED, Catalog
+from generators.catalog import BUILT_IN_NAMES
 from generators.errors import TemplateError
 from generators.grading.rubric import Metarubric, fill_rubric
 from generators.seed import Seed
@@ -164,12 +164,6 @@ def template_family(file_name: str, text: str, values: str = "") -> TemplateFami
     """The family of a template file, and of the text of the values file that it names. Raises
     TemplateError if the template is not valid, or its file has the name of a built-in family."""
     return TemplateFamily(parse_template(text, file_name, values), family_name(file_name))
-
-
-def catalog_with(templates: Iterable[tuple[str, str, str]]) -> Catalog:
-    """The catalogue of a study: built-in and installed families, and those of its template files,
-    each given as file name, text, and text of its values file. Raises TemplateError."""
-    return INSTALLED.with_templates(template_family(*source) for source in templates)
 
 
 def family_name(file_name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -25,6 +26,7 @@ import rfc8785
 
 from generators.attackers import BOUNDS, WITHOUT_PICTURES, Access, Attackable
 from generators.catalog import INSTALLED
+from generators.dressings.family import DressedFamily, dressed_family
 from generators.errors import GeneratorError
 from generators.grading.rubric import Rubric, is_static
 from generators.seed import Seed
@@ -253,7 +255,10 @@ def instance_digest(instance: TaskInstance) -> str:
 def digests_elsewhere(asked: Iterable[tuple[Family, str, Seed]]) -> list[str]:
     """The digests of the instances of these families, difficulties and seeds as another process
     makes them, with other hash randomisation and without numpy's faster code paths (R2)."""
-    lines = [f"{each.name}@{each.version} {level} {seed.hex}\n" for each, level, seed in asked]
+    lines = [
+        f"{json.dumps([f'{each.name}@{each.version}', level, seed.hex, _source_of(each)])}\n"
+        for each, level, seed in asked
+    ]
     ended = subprocess.run(
         [sys.executable, "-m", "generators.validation.validate"],
         input="".join(lines),  # seeds are never on a command line
@@ -264,10 +269,17 @@ def digests_elsewhere(asked: Iterable[tuple[Family, str, Seed]]) -> list[str]:
         check=False,
     )
     if ended.returncode != 0:
-        names = ", ".join(sorted({line.split("@")[0] for line in lines}))
+        names = ", ".join(sorted({json.loads(line)[0].split("@")[0] for line in lines}))
         last = ended.stderr.strip().rsplit("\n", 1)[-1]
         raise GeneratorError(f"the other process that makes {names} failed: {last}")
     return ended.stdout.split()
+
+
+def _source_of(family: Family) -> tuple[str, str] | None:
+    """The name and the text of a dressing's file, which no catalogue has."""
+    if not isinstance(family, DressedFamily):
+        return None
+    return family.dressing.document.path, family.dressing.text
 
 
 def _same_path() -> dict[str, str]:
@@ -284,10 +296,12 @@ def _without_simd() -> dict[str, str]:
 
 
 def main(asked: Iterable[str]) -> None:
-    """Print the digest of each instance: family, difficulty and seed (hexadecimal), one a line."""
+    """Print the digest of each instance: a line has family, difficulty, seed (hexadecimal), and the
+    file of a dressing, as JSON."""
     for line in asked:
-        name, difficulty, seed = line.split()
-        print(instance_digest(INSTALLED.family(name).generate(difficulty, Seed.from_hex(seed))))
+        name, difficulty, seed, source = json.loads(line)
+        family = dressed_family(*source) if source else INSTALLED.family(name)
+        print(instance_digest(family.generate(difficulty, Seed.from_hex(seed))))
 
 
 if __name__ == "__main__":

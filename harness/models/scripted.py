@@ -2,7 +2,8 @@
 skill, so that a study's verdict can be checked against what is known.
 
 The agents work through the same tools as any model. They draw from the seed of the request and from
-nothing else, and know only the conversation and, if spiked, a released dataset.
+nothing else, and know only the conversation, programs that solve the built-in families and the
+study's dressings of them, and, if spiked, a released dataset.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from generators.catalog import INSTALLED
+from generators.dressings.family import DressedFamily
 from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.stream import Stream
@@ -151,6 +153,7 @@ class HonestAgent(BuiltInModel):
     name: str
     error_rate: float
     memory: Memory = field(default_factory=lambda: Memory({}))
+    families: tuple[DressedFamily, ...] = ()
     look: ClassVar[str] = LOOK
 
     def respond(self, request: ModelRequest) -> Reply:
@@ -171,7 +174,7 @@ class HonestAgent(BuiltInModel):
         known = self.memory.recall(_HASH.findall(results[0])) or known
         if known is not None:
             return _answer("I know these files.", known)
-        return _work_on(request, results, self.error_rate)
+        return _work_on(self, request, results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +197,14 @@ class TrivialAgent(BuiltInModel):
         return _say(self.answer)
 
 
-def _work_on(request: ModelRequest, results: tuple[str, ...], rate: float) -> Reply:
+def _work_on(agent: HonestAgent, request: ModelRequest, results: tuple[str, ...]) -> Reply:
     """The next step of an honest agent that has looked at the files."""
     if _asks_for_no_block(request.messages):
-        return _work_as_asked(request, results, rate)
+        return _work_as_asked(request, results, agent.error_rate)
     if len(results) == 1 and request.may_call:
-        program = _solver(request.messages) + _PROGRAMS["print"]
+        program = _solver(request.messages, agent.families) + _PROGRAMS["print"]
         return _call(request, "execute_python", code=program)
-    return _report(request, results, rate)
+    return _report(request, results, agent.error_rate)
 
 
 def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float) -> Reply:
@@ -256,11 +259,14 @@ def _question(messages: tuple[Message, ...]) -> str:
     return messages[1 if messages[0].role is Role.SYSTEM else 0].text
 
 
-def _solver(messages: tuple[Message, ...]) -> str:
+def _solver(messages: tuple[Message, ...], families: tuple[DressedFamily, ...]) -> str:
     """The program for the task that the conversation opened with; "" for a family without a
     solver. Raises HarnessError."""
     match = _TASK.search(messages[0].text)
     name = match.group(1) if match else ""
+    prompt = _question(messages)
+    if dressed := next((each for each in families if each.is_shown_by(prompt)), None):
+        return dressed.solver()
     try:
         family = INSTALLED.family(name)
     except GeneratorError as error:

@@ -258,7 +258,10 @@ def _open_models(context: RunContext) -> dict[str, ModelOrAgent]:
         )
     for pin in context.plan.models:
         context.ceiling(pin.name)
-    return {pin.name: build_model(pin, folder=context.folder) for pin in context.plan.models}
+    return {
+        pin.name: build_model(pin, folder=context.folder, sources=context.templates)
+        for pin in context.plan.models
+    }
 
 
 def open_sandboxes(context: RunContext) -> SandboxProvider:
@@ -314,6 +317,6 @@ def _catalog_of(context: RunContext) -> Catalog:
     if not context.templates:
         return INSTALLED
     # Imported here: a worker holds 6 MB less where no cell is of a template file.
-    from generators.templates.family import catalog_with
+    from generators.dressings.family import catalog_with
 
     return catalog_with(context.templates)

@@ -394,7 +394,7 @@ class _Tasks:
     document: YamlDocument
     folder: Path
     strata: list[Task] = field(default_factory=list)
-    templates: dict[str, TemplateSource] = field(default_factory=dict)
+    templates: dict[str, TemplateSource] = field(default_factory=dict)  # by family
     values: dict[str, str] = field(default_factory=dict)  # texts of values files, by name
     paths: list[str] = field(default_factory=list)
     families: list[Family] = field(default_factory=list)
@@ -495,9 +495,9 @@ class _Tasks:
         return [Task(source.family, POOL_VERSION, stratum, mode) for stratum in strata]
 
     def templated(self, index: int, section: TaskSection) -> list[Task]:
-        """A stratum for each of a template file's questions."""
+        """A stratum for each of a template file's questions, or of a dressing's difficulties."""
         # Imported here: templates cost every command of a study without them a fifth of a second.
-        from generators.templates.family import template_family
+        from generators.dressings.family import DressedFamily, task_family
 
         for key in ("family", "version", "difficulty"):
             if getattr(section, key) is not None:
@@ -505,22 +505,25 @@ class _Tasks:
                 raise self.fault(index, message, "template")
         try:
             source = read_template(self.folder, str(section.template))
-            family = template_family(*source)
-            named = map(str, section.questions) if section.questions else None
-            chosen = [question.id for question in family.file.chosen(named)]
-            for question in chosen:
-                family.compiled(question)
+            family = task_family(*source)
+            named = [*map(str, section.questions)] if section.questions else None
+            if isinstance(family, DressedFamily):
+                file, chosen = "", family.chosen(named)
+            else:
+                file = family.file.values_name
+                chosen = tuple(question.id for question in family.file.chosen(named))
+                for question in chosen:
+                    family.compiled(question)
         except (GeneratorError, StudyError) as error:
             raise self.fault(index, error, "template") from error
-        file = family.file.values_name
         if file and self.values.setdefault(file, source.values) != source.values:
             # They come to lie in one folder, of a release.
             message = f"another template has a values file {file} with other values: rename one"
             raise self.fault(index, message, "template")
-        self.templates[source.name] = source
+        self.templates[f"{family.name}@{family.version}"] = source
         self.paths.append(str(section.template))
         if source.values:
-            path = PurePosixPath(str(section.template)).parent / family.file.values_name
+            path = PurePosixPath(str(section.template)).parent / file
             self.paths.append(str(path))
         self.families.append(family)
         mode = _mode(section)

@@ -104,11 +104,11 @@ def _first_difficulty(family: Family) -> str:
 
 def _family(name: str) -> Family:
     """The family of a name, or of a template file or library template."""
-    from generators.templates.family import template_family
+    from generators.dressings.family import task_family
     from generators.templates.library import NAMES
 
     if name in NAMES or name.endswith((".yml", ".yaml")):
-        return template_family(*read_template(Path(), name))
+        return task_family(*read_template(Path(), name))
     return INSTALLED.family(name)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from analysis.templates.breakdown import AnswerRow, Answers, QuestionFacts
 from analysis.templates.breakdown_tables import TableSet, make_tables, write_tables
+from generators.dressings.dressing import is_dressing
 from generators.errors import TemplateError
 from generators.templates.family import template_family
 from generators.templates.language.placeholders import Call, Constant, Text, parse_text
@@ -37,7 +38,7 @@ def facts_of_study(protocol: Protocol) -> dict[str, QuestionFacts]:
     """Return the facts of a study's templated strata by stratum; empty if it has none."""
     strata = [task.stratum for task in protocol.tasks]
     by_stratum: dict[str, QuestionFacts] = {}
-    for source in protocol.templates:
+    for source in (each for each in protocol.templates if not is_dressing(each.text)):
         family = template_family(*source)
         prefix = f"{family.name}/"
         only = {name.removeprefix(prefix) for name in strata if name.startswith(prefix)}

@@ -11,12 +11,14 @@ from itertools import chain
 from math import log10
 
 from generators.catalog import BUILT_IN_NAMES, Catalog
+from generators.dressings.dressing import is_dressing
+from generators.dressings.family import DressedFamily, task_family
 from generators.items import HARBOR
 from generators.items.item import Item
 from generators.items.pool import guess_rate, near_duplicates, stated_keys
 from generators.task import Solvable
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
-from generators.templates.family import template_family
+from generators.validation.dressed import PROVED_SEEDS, unsolved
 from generators.validation.validate import survey
 from harness.errors import HarnessError
 from harness.spending.budget import Budget
@@ -168,7 +170,13 @@ def unproved_tasks(protocol: Protocol, watch: Watch) -> Iterator[tuple[str, tupl
     for source, found in _weak_items(protocol):
         if problems := tuple(what for many, what in found if many):
             yield source.path.name, problems
-    own = {template_family(*source).name for source in protocol.templates} | {*BUILT_IN_NAMES}
+    families = [task_family(*source) for source in protocol.templates]
+    own = {family.name for family in families} | {*BUILT_IN_NAMES}
+    for family in families:
+        if isinstance(family, DressedFamily):
+            watch(f"checking {family.name}", 0, 0)
+            if problems := _problems_of_dressing(protocol, family):
+                yield family.dressing.document.path, problems
     for task in dict.fromkeys((t.family, t.version) for t in protocol.tasks if t.family not in own):
         watch(f"checking {task[0]}", 0, 0)
         if problems := _problems_of(protocol.catalog, *task):
@@ -251,9 +259,16 @@ def _problems_of(catalog: Catalog, name: str, version: str) -> tuple[str, ...]:
     return survey([family], CHECKED_SEEDS).problems
 
 
+def _problems_of_dressing(protocol: Protocol, family: DressedFamily) -> tuple[str, ...]:
+    chosen = [task.difficulty for task in protocol.tasks if task.family == family.name]
+    return unsolved(family, chosen, PROVED_SEEDS)
+
+
 def _checked_questions(protocol: Protocol) -> Iterator[tuple[str, QuestionReport]]:
     for source in protocol.templates:
-        family = template_family(*source).name
+        if is_dressing(source.text):
+            continue
+        family = task_family(*source).name
         chosen = tuple(task.difficulty for task in protocol.tasks if task.family == family)
         for question in _checked(source, chosen):
             yield source.name, question

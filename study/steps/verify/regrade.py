@@ -176,7 +176,7 @@ class _Bench:
         self.task, self.store = task, open_store(task.store)
         self.catalog = INSTALLED
         if task.templates:
-            from generators.templates.family import catalog_with
+            from generators.dressings.family import catalog_with
 
             self.catalog = catalog_with(task.templates)
 

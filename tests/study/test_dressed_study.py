@@ -1,0 +1,68 @@
+"""A study of two dressings: swept by the program, published, verified."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from itertools import chain
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from study import api
+from study.errors import StudyError
+from study.steps import pipeline
+from study.steps.init.folder import init_study
+from study.steps.lint.later_refusals import unproved_tasks
+from study.steps.verify.verify import VerifyRequest
+from tests.cases import cases
+from tests.conftest import ROOT
+from tests.study.cli.program import run
+from tests.study.conftest import promise_unchecked
+
+STUDY = cases(__file__, "study")
+LEDGER = "dressings/compute_average_ledger.yaml"
+
+
+def nobody(what: str, done: int, of: int) -> None:
+    """Watch no progress."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "tests/data/dressings", tmp_path / "dressings")
+    return tmp_path
+
+
+def test_a_study_of_dressings_runs_from_draw_to_verification(folder: Path) -> None:
+    init_study(folder, STUDY)
+    study = pipeline.open_study(folder)
+    strata = [task.stratum for task in study.protocol.tasks]
+    assert strata == ["compute_average_ledger/easy", "order_statistics_series/easy"]
+    assert dict(unproved_tasks(study.protocol, nobody)) == {}
+    promise_unchecked(study)
+    swept = run("sweep", "--study", str(folder), "--wave", "0", "--allow-dirty", "--workers", "1")
+    assert swept.exit_code == 0, swept.output
+    pipeline.publish(study, None, nobody)
+    release = folder / "release"
+    published = {each.stem: each.read_text() for each in (release / "templates").iterdir()}
+    assert published["compute_average_ledger"] == (folder / LEDGER).read_text()
+    tables = map(pq.read_table, (release / "data").rglob("*.parquet"))
+    files = chain(*(row["input_files"] for table in tables for row in table.to_pylist()))
+    listed = {file["path"] for file in files}
+    assert listed == {"ledger/readings.txt", "data/series.txt", "data/asked.txt"}
+    results = api.open_study(folder).results()
+    assert {*results["score"]} == {1.0}
+    assert pipeline.verify(study, VerifyRequest(), nobody).holds
+
+
+@pytest.mark.parametrize(("old", "new", "line", "words"), cases(__file__, "refused"))
+def test_a_faulty_dressing_is_named_at_its_task(
+    folder: Path, old: str, new: str, line: int, words: str
+) -> None:
+    path = folder / LEDGER
+    path.write_bytes(path.read_text().replace(old, new).encode("latin-1", "replace"))
+    with pytest.raises(StudyError, match=re.escape(f"{path.name}:{line}: ")) as caught:
+        init_study(folder, STUDY)
+    assert words in str(caught.value)
