@@ -28,7 +28,7 @@ from analysis.plan.verdict import CONTAMINATED, NO_INFLATION, Verdict
 from analysis.stats.permutation import count_allocations
 from registry.ledger.draw_records import FAMILY, VARIANT, Unit
 from registry.ledger.records import Plan
-from registry.result_row import GRADER, Arm
+from registry.result_row import GRADER, Arm, Status
 
 Finding = Literal["shown", "excluded", "not shown", "cannot be tested"]
 LEVELS = (VARIANT, FAMILY)
@@ -68,16 +68,12 @@ class LevelLook:
 def level_verdicts(plan: Plan, look: LevelLook) -> tuple[LevelVerdict, ...]:
     """Test each level that has units, at every look, on the private rows: fresh instances of either
     kind of unit. Raises AnalysisError."""
+    private = look.table.where(look.table["arm"] == Arm.PRIVATE)
     return tuple(
         found
         for level in LEVELS
         if (own := [unit for unit in look.units if unit.level == level])
-        for found in _level(
-            level,
-            plan,
-            look,
-            unit_rows(look.table.where(look.table["arm"] == Arm.PRIVATE), own, look.published),
-        )
+        for found in _level(level, plan, look, unit_rows(private, own, look.published))
     )
 
 
@@ -108,6 +104,7 @@ def unit_rows(table: ResultTable, units: Sequence[Unit], published: Collection[s
         instance=named,
         stratum=unit.map(lambda each: each.area),
         arm=[str(Arm.PUBLIC if name in published else Arm.PRIVATE) for name in named],
+        score=frame["score"].mask(frame["status"] == Status.MODEL_FAILURE, 0.0),
         tranche=0,
         burned=0,
     )
@@ -139,7 +136,9 @@ def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[Level
                 finding, reason = "not shown", "its provider may have kept what was sealed"
             if fault := why or look.withheld.get(here, ""):
                 finding, reason = "cannot be tested", fault
-            yield LevelVerdict(level, verdict, finding, units, tau, reason)
+            yield LevelVerdict(
+                level=level, verdict=verdict, finding=finding, units=units, tau=tau, why=reason
+            )
 
 
 def least_p(areas: Iterable[str]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from analysis.csv_text import csv_files
+from analysis.csv_text import csv_files, without
 from analysis.json_values import plain_values
 from analysis.levels.levels import FINDINGS, LEVELS, Finding, LevelVerdict
 from analysis.plan.verdict import INCONCLUSIVE, Verdict
@@ -53,22 +53,33 @@ def levels_part(found: Sequence[LevelVerdict], instances: Sequence[Verdict], mar
     """The part with the three levels of each model: ``found`` above the instance, and the verdicts
     on instances."""
     rows = sorted(_rows(found, instances), key=lambda row: (row.verdict.wave, row.verdict.model))
-    words, table = _summary(found), _table(rows, found)
+    table = _table(rows, found)
     data = [_datum(each) for each in found]
     return Part(
         name="levels",
         title=_WORDS["title"],
         after="verdicts",
         body=tuple(_body(rows, table, margin)),
-        summary=(Heading(_WORDS["title"]), Paragraph(words), table),
+        summary=(Heading(_WORDS["title"]), Paragraph(_WORDS["layman"]), table),
         data={"levels": data},
+        headline="".join(_headlines(rows)).strip(),
         files=csv_files({"levels": data}),
     )
 
 
 def _datum(each: LevelVerdict) -> dict[str, object]:
-    verdict = plain_values([asdict(each.verdict)])[0]
-    return {**verdict, **{n: v for n, v in asdict(each).items() if n != "verdict"}}
+    row = plain_values([asdict(each)])[0]
+    return without(row["verdict"], "verdict", "hypothesis", "note") | without(row, "verdict")
+
+
+def _headlines(rows: Sequence[_Row]) -> Iterator[str]:
+    """A sentence for each model of the newest look in which a level above the instance is shown."""
+    last = max((row.verdict.wave for row in rows), default=0)
+    shown = [row for row in rows if row.finding == "shown" and row.level != INSTANCE]
+    newest = [row for row in shown if row.verdict.wave == last]
+    for model in dict.fromkeys(row.verdict.model for row in newest):
+        what = [_WORDS[row.level] for row in newest if row.verdict.model == model]
+        yield _WORDS["headline"].format(model=model, what=" and ".join(what))
 
 
 def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterator[_Row]:
@@ -79,10 +90,6 @@ def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterat
             yield _Row(INSTANCE, verdict, finding, verdict.note)
     for each in found:
         yield _Row(each.level, each.verdict, each.finding, each.why)
-
-
-def _summary(found: Sequence[LevelVerdict]) -> str:
-    return f"{_WORDS['layman']} {_WORDS['limits']}"
 
 
 def _body(rows: Sequence[_Row], table: ReportTable, margin: float) -> Iterator[Block]:

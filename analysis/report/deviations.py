@@ -112,7 +112,8 @@ def _sample_departures(
                 yield f"{where}: {n} {which} instances; {drawn} were registered."
     for name in sorted({*plan.strata} - {*weigh_strata(plan, table).strata}):
         yield f"{name} has fewer than {LEAST_IN_ARM} instances in an arm: reported without weight."
-    for name in sorted({cell[2] for cell in counts} - set(plan.strata)):
+    others = {cell[2] for cell in counts} - {*plan.strata}
+    for name in () if plan.levels else sorted(others):  # with levels, those that stay sealed
         yield f"Stratum {name} is not registered; its rows are left out of the registered test."
 
 

@@ -128,6 +128,7 @@ class Part:
     deviations: tuple[str, ...] = ()  # from the plan, a sentence each
     exploratory: tuple[Verdict, ...] = ()  # of tests that the plan does not name
     leak_found: str = ""  # how a leak of known size was found: ends a sentence of the limits
+    headline: str = ""  # a sentence below the report's
 
     @property
     def figures(self) -> tuple[PartFigure, ...]:

@@ -57,7 +57,14 @@ def reveal_bytes(
     leaves = tuple(leaf for leaf, _ in chosen)
     seeds = tuple(entry for _, entry in chosen)
     shown = tuple(units) if is_whole(sealed, tranches) else ()
-    revealed = RevealedSeeds(study, sealed.root, tuple(sorted(tranches)), leaves, seeds, shown)
+    revealed = RevealedSeeds(
+        study=study,
+        root=sealed.root,
+        tranches=tuple(sorted(tranches)),
+        leaves=leaves,
+        seeds=seeds,
+        units=shown,
+    )
     return canonical_bytes(asdict(revealed))
 
 

@@ -125,3 +125,13 @@ def test_the_store_verifies_and_a_reveal_shows_everything(studied: Study) -> Non
         "--check",
         str(studied.folder / "reveal-study.json"),
     )
+
+
+def test_the_report_says_it_below_its_headline(studied: Study) -> None:
+    (page,) = studied.folder.rglob("report.md")
+    text = " ".join(page.read_text().split())
+    assert (
+        "Above the instance, trained scores higher on new instances of what was published: it "
+        "trained on the variant and trained on the questions." in text
+    )
+    assert "is not registered" not in text

@@ -20,6 +20,7 @@ from harness.episode import Mode
 from harness.errors import HarnessError, ModelUnavailable
 from harness.spending.prices import OWN_PROVIDERS, PriceList, read_prices
 from registry.ledger.chain import Ledger
+from registry.ledger.draw_records import VARIANT
 from registry.ledger.records import JudgePin, ModelPin
 from registry.provenance import utc_now
 from registry.stores import open_store
@@ -109,7 +110,31 @@ def find_errors(study: Study) -> Faults:
         file_faults(study),
         few_instances(study.protocol),
         pool_faults(study.protocol),
+        _unlike_siblings(study.protocol),
     )
+
+
+def _unlike_siblings(protocol: Protocol) -> Faults:
+    """Yield pairs of tasks that differ by more than wording: models differ over these by more than
+    a leak could make."""
+    tasks = {task.stratum: task for task in protocol.tasks}
+    forms: dict[str, list[tuple[object, ...]]] = {}
+    for unit in protocol.units if not protocol.pools else ():
+        for stratum in unit.strata if unit.level == VARIANT else ():
+            task, example = tasks[stratum], example_of(tasks[stratum], protocol.catalog)
+            brief, parts = example.brief, example.rubric.parts
+            kinds = {asset.media_type for asset in brief.assets}
+            checks = {type(part.check) for part in parts}
+            form = (task.mode, brief.answer_schema, bool(brief.collect), kinds, checks)
+            forms.setdefault(unit.area, []).append(form)
+    for pair, own in forms.items():
+        names = ("mode", "form of the answer", "place of it", "kinds of files", "kinds of checks")
+        unlike = [n for n, *values in zip(names, *own, strict=True) if values[1:] != values[:-1]]
+        if unlike:
+            yield (
+                ("tasks",),
+                f"pair {pair!r}: siblings have one {unlike[0]}, and these differ in it",
+            )
 
 
 def _changed_since(study: Study) -> Faults:
