@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from analysis.errors import AnalysisError
 from analysis.stats.permutation import Bools, Floats, Ints
 
 LEVEL = 0.05  # of each one-sided test
@@ -32,17 +31,11 @@ class Equivalence:
 
 
 def tost(gap: float, se: float | None, df: float | None, margin: float) -> Equivalence:
-    """Equivalence of the arms from a gap, its standard error and degrees of freedom (P2, P5).
-
-    Where the variance is not known (``se`` or ``df`` None) nothing is claimed: p is 1 and the
-    interval that of the scale. Raises AnalysisError for a margin or SE that is not positive.
-    """
-    if not margin > 0:
-        raise AnalysisError(f"margin {margin}: a gap above 0 is wanted (0.05 is 5 points)")
+    """Equivalence of the arms from a gap, its standard error and degrees of freedom (P2, P5), and a
+    margin above 0. Where the variance is not known (``se`` or ``df`` None) nothing is claimed: p is
+    1 and the interval that of the scale."""
     if se is None or df is None:
         return Equivalence(1.0, 1.0, False, (-1.0, 1.0), margin)
-    if not (se > 0 and df > 0):
-        raise AnalysisError(f"SE {se} on {df} degrees of freedom: both must be above 0, or None")
     from scipy.special import stdtr
 
     half = t_quantile(1 - LEVEL, df) * se

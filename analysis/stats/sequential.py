@@ -138,22 +138,12 @@ def monitor(
     removed, until floor(cum_k (P+1)) are gone; the study rejects when the observed row goes.
 
     cum_k is alpha k/T. ``seed`` is the registration's, the same at every look; it also orders rows
-    that are equal. Raises AnalysisError for more looks than planned, too few permutations to
-    reject at all, a unit that changes arm, stratum or tranche or stands twice in a look, and a
-    stratum with one arm at a look.
+    that are equal. There are no more looks than planned, and each has scores in both arms of its
+    strata. Raises AnalysisError for a unit that changes arm, stratum or tranche or stands twice in
+    a look.
     """
-    if looks_planned < 1 or not 0 < alpha < 1:
-        raise AnalysisError(
-            f"{looks_planned} looks at alpha {alpha}: give one or more, and 0 < alpha < 1"
-        )
-    if not 1 <= len(looks) <= looks_planned:
-        raise AnalysisError(
-            f"{len(looks)} looks, where {looks_planned} are planned: their alpha is all there is"
-        )
     spent, rows = linear_spending(alpha, looks_planned), permutations + 1
     quota = np.floor(np.asarray(spent) * rows + _WHOLE).astype(np.int64)
-    if permutations < 1 or quota[-1] < 1:
-        raise AnalysisError(f"{permutations} permutations are too few to reject at any look")
     panel = _gather(looks)
     gaps = _permuted_gaps(panel, permutations, seed)
     uneven = [k for k in range(1, len(looks) + 1) if _uneven(panel, k)]
@@ -259,9 +249,7 @@ def _gather(looks: Sequence[LookScores]) -> _Panel:
     for block, group in groupby(range(len(names)), key=lambda i: units[names[i]][:3]):
         first, *rest = group
         blocks.append((block, slice(first, first + len(rest) + 1)))
-    panel = _Panel(stratum, public, scores, tuple(blocks))
-    _check_arms(panel)
-    return panel
+    return _Panel(stratum, public, scores, tuple(blocks))
 
 
 def _admit(units: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: int) -> None:
@@ -364,17 +352,3 @@ def _draw_block(columns: Floats, public: Bools, permutations: int, seed: int) ->
 
     in_chunks(fill, permutations, rows_at_once([block]))
     return sums
-
-
-def _check_arms(panel: _Panel) -> None:
-    for k in range(panel.scores.shape[1]):
-        there = ~np.isnan(panel.scores[:, k])
-        if not there.any():
-            raise AnalysisError(f"look {k + 1} has no scores: there is nothing to look at")
-        for stratum in dict.fromkeys(panel.stratum[there].tolist()):
-            arms = panel.public[there & (panel.stratum == stratum)]
-            if arms.all() or not arms.any():
-                raise AnalysisError(
-                    f"look {k + 1}, stratum {stratum!r}: scores in the "
-                    f"{'public' if arms.all() else 'private'} arm only; a gap needs both"
-                )
