@@ -22,16 +22,12 @@ from analysis.plan.verdict import Verdict
 from registry.canonical import digest_value
 from registry.ledger.records import RunManifest, record_body
 
-_VERDICT = (
-    *("model", "wave", "verdict", "estimate", "interval", "upper", "p", "p_adjusted"),
-    *("n_public", "n_private", "alpha", "note", "outcome", "deciding_bound", "bound_outcome"),
-    *("deciding_lower", "p_clear", "p_floor"),
-)
 _PROVENANCE = ("commit", "dirty", "lock", "image", "python")
 
 
 def _verdict_body(verdict: Verdict) -> dict[str, Any]:
-    return {name: getattr(verdict, name) for name in _VERDICT}
+    left_out = ("hypothesis", "exploratory", "se")  # of some verdicts only
+    return {name: value for name, value in asdict(verdict).items() if name not in left_out}
 
 
 def _exploratory_body(verdict: Verdict) -> dict[str, Any]:
