@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from study.protocol.protocol import FILE_NAME, Protocol
 from study.protocol.yaml import read_yaml
 from study.workspace.study import CHECKOUT, Study
 
-logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
 # Raises StudyError for a plan that cannot answer, and for questions that are not proved, unless
 # there is a reason, such as that of the draw.

@@ -22,7 +22,6 @@ _FEW, _MANY = 100, 300  # simulated studies: at first, and if the power may be n
 _LEAST_PERMUTATIONS = 999
 _SCORES = 1_000_000  # instances times studies that a simulation may take
 _NEAR = 4.0  # Monte-Carlo errors from 80 % that settle the question
-_STEP, _TRIES = 1.08, 4  # by how much a remedy grows that falls short, and how often
 
 
 @dataclass(frozen=True, slots=True)
