@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from string import Template
 
 from registry.provenance import utc_now
 from registry.sealing import write_identity
@@ -15,7 +16,6 @@ from study.protocol.protocol import FILE_NAME, PRICES_NAME, read_protocol
 from study.protocol.schema import SCHEMA_NAME
 from study.protocol.yaml import quoted
 from study.steps.init.items import guess_pool
-from study.steps.init.new_study import fill_template, study_name
 
 _FOUND = 3.05  # gap × √seeds that `dosimeter power` finds with .8, questions of four choices
 _RELIED = ", judges: {judge-1: {min_sensitivity: 0.9, min_specificity: 0.9}}"
@@ -28,7 +28,7 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
     if the folder holds one of these files."""
     if protocol is not None:
         return _write_folder(folder, protocol, {})
-    return _create(folder, fill_template("new_study.yaml", name=quoted(study_name(folder))))
+    return _create(folder, _fill_template("new_study.yaml", name=quoted(_study_name(folder))))
 
 
 def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
@@ -39,12 +39,12 @@ def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
     if not (seeds := len(guessed.groups) // 2):
         raise StudyError(f"{pool}: one item or group makes no two arms")
     judged = guessed.source.columns.score == "judge"
-    text = fill_template(
+    text = _fill_template(
         "new_items.yaml",
-        name=quoted(study_name(folder)),
+        name=quoted(_study_name(folder)),
         tasks=guessed.lines(here),
         seeds=seeds,
-        judges=fill_template("new_judge.yaml") if judged else "",
+        judges=_fill_template("new_judge.yaml") if judged else "",
         relied=_RELIED if judged else "",
         gap=min(0.5, math.ceil(20 * _FOUND / math.sqrt(seeds)) / 20),
     )
@@ -61,7 +61,7 @@ def _create(folder: Path, text: str) -> Path:
     from study.protocol.schema import study_schema  # which no other command needs
 
     schema = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
-    prices = fill_template("new_prices.yaml", today=utc_now()[:10])
+    prices = _fill_template("new_prices.yaml", today=utc_now()[:10])
     return _write_folder(folder, text, {PRICES_NAME: prices, SCHEMA_NAME: schema})
 
 
@@ -112,3 +112,14 @@ def _ignore(path: Path, names: tuple[str, ...]) -> None:
         draft = path.with_name(f"{path.name}.new")
         draft.write_text(start + "".join(f"{name}\n" for name in missing), encoding="utf-8")
         draft.replace(path)
+
+
+def _study_name(folder: Path) -> str:
+    """Return the name of a new study by its folder."""
+    name = "".join(c if c.isalnum() else "-" for c in folder.resolve().name.lower()).strip("-")
+    return name[:63] if name and name.isascii() else "my-study"
+
+
+def _fill_template(file: str, /, **values: object) -> str:
+    """Return the text of a template that lies beside this module, with values for its names."""
+    return Template(Path(__file__).with_name(file).read_text(encoding="utf-8")).substitute(values)
