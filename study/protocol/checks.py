@@ -12,7 +12,6 @@ from generators.yaml_lines import Place, YamlDocument, fault_of_form
 from harness.models.settings import (
     ADDRESS,
     JUDGE_SETTINGS,
-    JUDGES,
     MODEL_SETTINGS,
     NAME,
     URL,
@@ -84,20 +83,6 @@ def spell_out_tasks(document: YamlDocument) -> Faults:
             continue
         pinned = {"version": version} if at else {}
         tasks[index] = {"family": family, "difficulty": difficulty, **pinned}
-
-
-def refuse_agents(document: YamlDocument) -> Faults:
-    """Yield agents as judges, before their keys are checked against those of one."""
-    judges = document.value.get("judges")
-    if not isinstance(judges, dict):
-        return
-    for name, section in judges.items():
-        given = section if isinstance(section, dict) else {}
-        if given.get("provider") == "agent_server":
-            yield ("judges", name, "provider"), "a judge is a plain model, and no agent server"
-        if given.get("provider") == "scripted" and given.get("agent") not in JUDGES:
-            message = f"a judge is a plain model: no built-in agent, but for {', '.join(JUDGES)}"
-            yield ("judges", name), f"{message}, which is none to trust"
 
 
 def explain(document: YamlDocument, error: ValidationError) -> list[StudyFileError]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path, PurePosixPath
@@ -29,7 +29,7 @@ from registry.ledger.draw_records import Parties, SeedsPerArm, Unit, sizes_of
 from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, pin_digest
 from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
-from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
+from study.protocol.checks import explain, section_faults, spell_out_tasks
 from study.protocol.plan_section import ControlsSection, PlanSection, make_plan
 from study.protocol.pool import PoolSource, on_hub, pool_name
 from study.protocol.sections import (
@@ -244,7 +244,9 @@ def examine_protocol(
         raise StudyFileError(document.path, 1, "", message)
     faults = list(yaml_faults(document))
     lines = {fault.line for fault in faults}  # later checks do not repeat what is wrong there
-    faults += [fault for fault in _form_faults(document) if fault.line not in lines]
+    spell_out_waves(document)
+    forms = (fault_at(document, *fault) for fault in spell_out_tasks(document))
+    faults += [fault for fault in forms if fault.line not in lines]
     lines = {fault.line for fault in faults}
     try:
         # As JSON, since strict validation then takes a list for a tuple and nothing else odd.
@@ -314,15 +316,6 @@ def _plan_fault(document: YamlDocument, preset: str, text: str) -> StudyFileErro
     if message and path[0] in PlanSection.model_fields:
         return fault_at(document, ("plan", *path), message)
     return fault_at(document, ("plan",), text)
-
-
-def _form_faults(document: YamlDocument) -> Iterator[StudyFileError]:
-    """Spell out what may be written short, and yield what is wrong with it."""
-    for place, message in spell_out_tasks(document):
-        yield fault_at(document, place, message)
-    spell_out_waves(document)
-    for place, message in refuse_agents(document):
-        yield fault_at(document, place, message)
 
 
 def _protocol_of(
