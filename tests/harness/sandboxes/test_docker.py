@@ -67,15 +67,7 @@ def wait_until_gone(names: set[str], left: int = 0) -> set[str]:
 
 
 def test_a_program_cannot_speak_for_the_tool_server(box: Sandbox) -> None:
-    source = """
-import os
-for name in ('fd/0', 'fd/1', 'mem', 'environ', 'root/etc/passwd'):
-    try:
-        open('/proc/1/' + name, 'rb' if name == 'environ' else 'r+b').read(1)
-        print('opened', name)
-    except OSError as error:
-        pass
-"""
+    source = cases(__file__, "speaker")
     result = run(box, source)
     assert (result.exit_code, result.output) == (0, b"")
 
@@ -88,18 +80,7 @@ def test_memory_that_outlives_its_program_leaves_the_server_its_own(box: Sandbox
 
 
 def test_only_the_work_folder_and_small_scratch_can_be_written(box: Sandbox) -> None:
-    source = """
-import os
-writable = set()
-for top, folders, _ in os.walk('/'):
-    folders[:] = [f for f in folders if os.path.join(top, f) not in ('/proc', '/sys')]
-    try:
-        open(os.path.join(top, 'probe'), 'w').close()
-        writable.add(top)
-    except OSError:
-        pass
-print(sorted(writable))
-"""
+    source = cases(__file__, "writable")
     assert set(eval(run(box, source, 30).output)) <= {"/work", "/tmp", "/dev/shm", "/dev/mqueue"}
 
 
@@ -261,19 +242,7 @@ def test_an_engine_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -
         wait_until(lambda: not provider.trouble)  # one is tried without an episode
 
 
-OWNER = """
-import sys, time
-from generators.task import Limits
-from harness.sandboxes.docker import DockerSandboxes, profile_of
-provider = DockerSandboxes(sys.argv[1], warm=2, run='killed-owner')
-box = provider.open([], Limits())
-while provider.ready(Limits()) < 2:
-    time.sleep(0.05)
-# As if it were killed between creating and starting one.
-provider._create_unique(profile_of(Limits()), None)
-print('ready', flush=True)
-box.run(['sleep', '600'], 600)
-"""
+OWNER = cases(__file__, "owner")
 
 
 def test_no_container_is_left_when_the_owner_is_killed() -> None:
@@ -370,16 +339,7 @@ def test_an_unknown_runtime_is_told_with_the_remedy() -> None:
         DockerSandboxes(ensure_image().tag, runtime="quantum")
 
 
-WHERE = """
-import os, time
-cores = os.sched_getaffinity(0)
-try:
-    os.sched_setaffinity(0, range(os.cpu_count()))
-except PermissionError:
-    pass
-time.sleep(%s)
-print(sorted(cores | os.sched_getaffinity(0)))
-"""
+WHERE = cases(__file__, "where")
 
 
 def test_programs_that_run_at_once_have_cores_of_their_own(
