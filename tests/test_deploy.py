@@ -25,6 +25,7 @@ from benchmarks.seaweedfs import free_ports
 from harness.sweep.outbox import OUTBOX
 from registry.ledger.chain import Ledger
 from registry.stores import open_store
+from study.protocol.protocol import read_protocol
 from study.steps import pipeline
 from study.workspace.address import store_address
 from study.workspace.study import Study
@@ -81,6 +82,10 @@ def test_the_ray_job_names_the_version_that_is_locked() -> None:
     cluster = read("kuberay-rayjob.yaml")["spec"]["rayClusterSpec"]
     for lock in (ROOT / "requirements.lock", DEPLOY / "requirements.lock"):
         assert f"\nray=={cluster['rayVersion']} " in lock.read_text()
+
+
+def test_the_example_of_a_study_in_pods_is_one() -> None:
+    assert read_protocol(DEPLOY, "pods-study.yaml").sandbox.runtime == "gvisor"
 
 
 # --- The study by its address, secrets by reference ---

@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +43,7 @@ from harness.sandboxes import tool_server as server
 from harness.sandboxes.admission import SHARE, AdmissionControl, claim_core
 from harness.sandboxes.exit_cause import ContainerExitCause, Event
 from harness.sandboxes.pool import PoolClosed, WarmPool
-from harness.sandboxes.sandbox import SOCKET_FOLDER, Sandbox, ServerConnection, fill
+from harness.sandboxes.sandbox import SOCKET_FOLDER, Sandbox, ServerConnection, fill, list_libraries
 from harness.sandboxes.task_image import TASK_FOLDERS, WORKDIR, build_context
 from harness.sandboxes.user_folder import make_user_folder
 
@@ -65,7 +65,6 @@ _SECCOMP = Path(server.__file__).with_name("recipe") / "seccomp.json"
 _REMOVING = 20  # seconds until the engine is not waited for
 _RESTART_SECONDS = 120.0  # for which an engine that does not answer is waited for
 _ENDING_SECONDS = 12.0  # in which an engine ends, after its containers
-_FAILURES = 3  # containers in a row that did not start, after which no more cells are leased
 _ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
 # A runtime with a kernel of its own (gVisor) runs it within the container's limits, and survives
 # neither of them being met: it has room beyond, and the tool server holds the programs to theirs.
@@ -219,14 +218,13 @@ class DockerSandboxes:
         self._lock = threading.Lock()
         self._live: dict[str, _Container] = {}
         self._closed = False
-        self._failed: list[str] = []  # why no container started since the last that did
         self._reaped = time.monotonic()
         self._turns = threading.BoundedSemaphore(executing or 4 * (os.cpu_count() or 2))
         self._removers = ThreadPoolExecutor(2, thread_name_prefix="sandbox-remover")
         self._pool: WarmPool[Profile, _Container] = WarmPool(
             self._create, self._destroy, warm, creating or (os.cpu_count() or 2), LIFETIME / 2
         )
-        self._trial: Future[object] = self._removers.submit(reap, self._client)
+        self._removers.submit(reap, self._client)
         self.quotes = False  # whether errors quote the Dockerfiles of tasks
         self._building = threading.Lock()
         self._tools = Mount(TOOLS, f"{LABEL}-tools-{self.image[7:23]}", "volume", True)
@@ -253,7 +251,7 @@ class DockerSandboxes:
         AttemptFailed, HarnessError."""
         image, task = self._build(files, environment)
         profile = replace(profile_of(limits), image=image, task=task)
-        return self._watched(self._create(profile), limits)
+        return self._watched(self._pool.make(profile), limits)
 
     def open_copy(self, sandbox: Sandbox, verifier: Verifier, limits: Limits) -> Sandbox:
         """A fresh sandbox over the files that an agent left in one with an image of its task, with
@@ -268,7 +266,7 @@ class DockerSandboxes:
             left = str(self._client.commit(sandbox.id)["Id"])
         except _ENGINE_ERRORS as error:
             raise AttemptFailed(Boundary.SANDBOX, "verifier", _in_short(error)) from error
-        return self._watched(self._create(replace(profile, image=left, task=task)), limits)
+        return self._watched(self._pool.make(replace(profile, image=left, task=task)), limits)
 
     def _build(self, files: Sequence[Asset], environment: Environment) -> tuple[str, Environment]:
         """Build the image of a task where it is not there. Return its tag, and the environment with
@@ -351,10 +349,9 @@ class DockerSandboxes:
         Raises AttemptFailed, and HarnessError if it does not list them."""
         with _ASKING:
             if self.image not in _LIBRARIES:
-                container = self._create(profile_of(Limits()))
+                container = self._pool.make(profile_of(Limits()))
                 with self._sandbox(container, Limits(output_bytes=1 << 20)) as sandbox:
-                    done = sandbox.run(("python3", "-I", "-c", _LISTING), 120.0)
-                _LIBRARIES[self.image] = _read_libraries(done.output, self.image)
+                    _LIBRARIES[self.image] = list_libraries(sandbox, self.image)
             return _LIBRARIES[self.image]
 
     def _sandbox(
@@ -380,18 +377,8 @@ class DockerSandboxes:
 
     @property
     def trouble(self) -> str:
-        """Why no container starts, after three failures in a row; "" if one does. Meanwhile one is
-        tried again and again."""
-        if len(failed := tuple(self._failed)) < _FAILURES:
-            return ""
-        with suppress(RuntimeError):  # closing
-            if self._trial.done():
-                self._trial = self._removers.submit(self._try)
-        return failed[-1]
-
-    def _try(self) -> None:
-        with suppress(AttemptFailed, HarnessError):
-            self._destroy(self._create(profile_of(Limits())))
+        """Why no container starts, after three failures in a row; "" if one does."""
+        return self._pool.trouble(profile_of(Limits()))
 
     def _create(self, profile: Profile) -> _Container:
         """Return a container that answers. An engine that is started again is waited for: otherwise
@@ -399,12 +386,9 @@ class DockerSandboxes:
         AttemptFailed."""
         while True:
             try:
-                container = self._create_once(profile)
-                self._failed.clear()
-                return container
+                return self._create_once(profile)
             except AttemptFailed as error:
                 if error.error_class != "not created" or not self._restarted():
-                    self._failed.append(error.detail)
                     raise
 
     def _restarted(self) -> bool:
@@ -570,32 +554,8 @@ class DockerSandboxes:
                 yield from stream
 
 
-_LISTING = """
-import importlib.metadata, json, platform
-found = {(each.name, each.version) for each in importlib.metadata.distributions()}
-tools = {"pip", "setuptools", "wheel"}
-named = sorted(each for each in found if each[0] not in tools)
-print(json.dumps([("Python", platform.python_version()), *named]))
-"""
 _LIBRARIES: dict[str, tuple[tuple[str, str], ...]] = {}  # by the digest of an image
 _ASKING = threading.Lock()
-
-
-def _read_libraries(listing: bytes, digest: str) -> tuple[tuple[str, str], ...]:
-    """Parse the libraries that an image lists. Raises HarnessError."""
-    try:
-        return tuple((_checked(name), _checked(version)) for name, version in json.loads(listing))
-    except (ValueError, TypeError):
-        raise HarnessError(
-            f"the sandbox image {digest} does not tell its Python libraries: `make image` builds "
-            "one that does"
-        ) from None
-
-
-def _checked(text: str) -> str:
-    if not re.fullmatch(r"[\w.+!-]{1,80}", text, re.ASCII):
-        raise ValueError(text)
-    return text
 
 
 @dataclass(frozen=True, slots=True)

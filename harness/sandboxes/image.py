@@ -73,6 +73,15 @@ def base_image() -> str:
     return base
 
 
+def pinned_digest(image: str) -> str:
+    """Return the digest that an image is named by. Raises HarnessError for another name."""
+    if (named := re.fullmatch(r"[^\s@]+@(sha256:[0-9a-f]{64})", image)) is None:
+        raise HarnessError(
+            f"Pods take an image by its digest, NAME@sha256:<64 hex>, and not {image or 'none'!r}"
+        )
+    return named[1]
+
+
 def ensure_image(progress: Callable[[str], None] = lambda line: None) -> ImagePin:
     """The image, built first if it is not there. Raises HarnessError with the remedy.
 

@@ -6,10 +6,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from harness.errors import AttemptFailed, HarnessError
+
+_FAILURES = 3  # in a row, after which a worker leases no more cells
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -34,7 +38,7 @@ class WarmPool(Generic[K, T]):
     Of every kind asked for, ``ahead`` are kept ready; ``at_once`` are made at the same time,
     so that a burst of takers does not overwhelm the maker. Those older than
     ``max_age`` seconds are given to ``discard`` instead of out. An error in making raises in
-    the take that it was made for.
+    the take that it was made for. ``make(kind)`` makes one beside the pool.
     """
 
     def __init__(
@@ -54,6 +58,28 @@ class WarmPool(Generic[K, T]):
         self._spare: dict[K, int] = {}  # beyond those that takers wait for
         self._lock = threading.Lock()
         self._closed = False
+        self._failed: list[str] = []  # why nothing was made since the last that was
+        self._trial: Future[None] | None = None
+
+    def make(self, kind: K) -> T:
+        """Make one at once. Raises what the maker raises."""
+        try:
+            thing = self._make(kind)
+        except AttemptFailed as error:
+            self._failed.append(error.detail)
+            raise
+        self._failed.clear()
+        return thing
+
+    def trouble(self, kind: K) -> str:
+        """Why nothing is made, after three failures in a row; "" if it is. Meanwhile one of this
+        kind is tried again and again."""
+        if len(failed := tuple(self._failed)) < _FAILURES:
+            return ""
+        with suppress(RuntimeError):  # closing
+            if self._trial is None or self._trial.done():
+                self._trial = self._makers.submit(self._try, kind)
+        return failed[-1]
 
     def take(self, kind: K) -> T:
         """A fresh one; another is begun in its place. Raises what ``make`` raises, and
@@ -113,6 +139,10 @@ class WarmPool(Generic[K, T]):
                     if (thing := ready.get_nowait().thing) is not None:
                         self._discard(thing)
 
+    def _try(self, kind: K) -> None:
+        with suppress(AttemptFailed, HarnessError):
+            self._discard(self.make(kind))
+
     def _begin(self, kind: K, ready: queue.SimpleQueue[_Made[T]]) -> None:
         try:
             self._makers.submit(self._produce, kind, ready)
@@ -128,6 +158,6 @@ class WarmPool(Generic[K, T]):
 
     def _produce(self, kind: K, ready: queue.SimpleQueue[_Made[T]]) -> None:
         try:
-            ready.put(_Made(time.monotonic(), self._make(kind)))
+            ready.put(_Made(time.monotonic(), self.make(kind)))
         except BaseException as error:
             ready.put(_Made(time.monotonic(), None, error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 import struct
 import time
@@ -312,6 +313,33 @@ def _read_limits(header: dict[str, Any]) -> tuple[str, ...]:
     if not all(isinstance(name, str) and name in LIMIT_NAMES for name in names):
         raise ServerLost("garbled")
     return tuple(sorted(set(names)))
+
+
+_LISTING = """
+import importlib.metadata, json, platform
+found = {(each.name, each.version) for each in importlib.metadata.distributions()}
+tools = {"pip", "setuptools", "wheel"}
+named = sorted(each for each in found if each[0] not in tools)
+print(json.dumps([("Python", platform.python_version()), *named]))
+"""
+
+
+def list_libraries(sandbox: Sandbox, image: str) -> tuple[tuple[str, str], ...]:
+    """Return the libraries that the image's own Python lists. Raises HarnessError."""
+    listing = sandbox.run(("python3", "-I", "-c", _LISTING), 120.0).output
+    try:
+        return tuple((_checked(name), _checked(version)) for name, version in json.loads(listing))
+    except (ValueError, TypeError):
+        raise HarnessError(
+            f"the sandbox image {image} does not tell its Python libraries: `make image` builds "
+            "one that does"
+        ) from None
+
+
+def _checked(text: str) -> str:
+    if not re.fullmatch(r"[\w.+!-]{1,80}", text, re.ASCII):
+        raise ValueError(text)
+    return text
 
 
 @runtime_checkable

@@ -13,8 +13,11 @@ Options:
   shared          folders that any user may write in: an engine keeps the mode of one that was there
   memory, tasks   most bytes and processes of the programs, if the container's kernel counts neither
                   (gVisor): the server then enforces both, as well as it can
-  data, file      in the local sandbox: most bytes of a process and of a file
-  keep            in the local sandbox: do not remove the work folder at the end
+  contained       in a Pod: this process is not the first, and all others there are its own. The
+                  programs have its user, and can end it, which costs them their sandbox
+  data, file      in the local sandbox and in a Pod: most bytes of a process and of a file
+  processes       in a Pod: most processes and threads of its user
+  keep            outside of a container: do not remove the work folder at the end
 
 Operations (header → answer header):
   ping   {}                                → {}
@@ -628,8 +631,9 @@ def serve(work: str) -> None:
 
 def main(work: str, options: str) -> None:
     """Serve, and leave nothing behind."""
-    global AGENT, HELD, REPLIES, SIZED
+    global AGENT, CONTAINED, HELD, REPLIES, SIZED
     settings = json.loads(options)
+    CONTAINED = CONTAINED or settings.get("contained", False)
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     if "agent" in settings:
@@ -643,6 +647,7 @@ def main(work: str, options: str) -> None:
     if "memory" in settings:
         HELD = settings["memory"], settings["tasks"]
     sizes = {resource.RLIMIT_DATA: "data", resource.RLIMIT_FSIZE: "file"}
+    sizes[resource.RLIMIT_NPROC] = "processes"
     limits = {kind: settings[name] for kind, name in sizes.items() if name in settings}
     for kind, size in {**limits, resource.RLIMIT_CORE: NO_CORE}.items():
         resource.setrlimit(kind, (size, size))
@@ -655,7 +660,7 @@ def main(work: str, options: str) -> None:
     except ClosedError:
         pass
     finally:
-        if not CONTAINED:
+        if os.getpid() != 1:
             sweep()
             if not settings.get("keep"):
                 shutil.rmtree(work, ignore_errors=True)

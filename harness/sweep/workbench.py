@@ -19,7 +19,7 @@ from harness.build_model import build_model
 from harness.episode import Cell
 from harness.errors import HarnessError
 from harness.model import close_model
-from harness.sandboxes.local import LocalSandboxes
+from harness.sandboxes.open import open_provider
 from harness.sandboxes.sandbox import SandboxProvider
 from harness.spending.budget import PricedModel, Spend, SpendingLimits
 from harness.spending.prices import Price
@@ -53,7 +53,7 @@ class RunContext:
     trusted: frozenset[str]  # public keys that sign for the study
     run_recipient: str
     run_identity: str = field(repr=False)  # "" in a worker, to which a cell brings its own key
-    sandbox: str  # "docker" or "local"
+    sandbox: str  # "docker", "pods" or "local"
     runtime: str
     image_tag: str
     image_digest: str
@@ -266,11 +266,8 @@ def _open_models(context: RunContext) -> dict[str, ModelOrAgent]:
 
 def open_sandboxes(context: RunContext) -> SandboxProvider:
     """The sandbox provider of a run, checked against its pin."""
-    if context.sandbox == "local":
-        return LocalSandboxes()
-    from harness.sandboxes.docker import DockerSandboxes
-
-    provider = DockerSandboxes(
+    provider = open_provider(
+        context.sandbox,
         context.image_tag,
         runtime=context.runtime,
         warm=min(context.parallel, _WARM),

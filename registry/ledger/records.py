@@ -203,7 +203,7 @@ class RunManifest:
     instances_root: str  # Merkle root of the sealed set
     models: tuple[ModelPin, ...]
     judges: tuple[JudgePin, ...]
-    sandbox: str  # "docker" or "local"; ELSEWHERE if another harness runs it
+    sandbox: str  # "docker", "pods" or "local"; ELSEWHERE if another harness runs it
     runtime: str
     replicates: tuple[int, ...]  # runs of each of the models on an instance, in their order
     schedule_seed: str  # hex; the order of the owed cells follows from it

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from generators.yaml_lines import Place, YamlDocument, fault_of_form
+from harness.errors import HarnessError
 from harness.models.settings import (
     ADDRESS,
     JUDGE_SETTINGS,
@@ -18,6 +19,7 @@ from harness.models.settings import (
     AgentServerSettings,
     ScriptedJudgeSettings,
 )
+from harness.sandboxes.image import pinned_digest
 from harness.spending.prices import OWN_PROVIDERS
 from harness.spending.team import NOT_SHARED, shared_place
 from registry.errors import StoreError
@@ -262,12 +264,16 @@ def _setting_faults(parsed: ProtocolFile) -> Faults:
         yield ("store",), str(error)
     if parsed.store == "memory:":
         yield ("store",), "a store in memory ends with the command: give a folder's path"
-    for key in ("creating", "executing", "memory_gb"):
-        if parsed.sandbox.kind == "local" and getattr(parsed.sandbox, key) is not None:
-            yield (
-                ("sandbox", key),
-                "the local sandbox has no such limit: leave it out, or set `kind: docker`",
-            )
+    kind, limits = parsed.sandbox.kind, ("executing", "memory_gb", "creating")
+    for key in {"docker": (), "pods": limits[:2], "local": limits}[kind]:
+        if getattr(parsed.sandbox, key) is not None:
+            no_limit = f"`kind: {kind}` has no such limit: leave it out, or set `kind: docker`"
+            yield ("sandbox", key), no_limit
+    if kind == "pods":
+        try:
+            pinned_digest(parsed.sandbox.image or "")
+        except HarnessError as error:
+            yield ("sandbox", "image"), str(error)
     for key, sections in (("models", parsed.models), ("judges", parsed.judges)):
         for name, section in sections.items():
             if section.provider in OWN_PROVIDERS and section.retention is not None:

@@ -57,7 +57,7 @@ class TaskSection(Section):
 
 
 class SandboxSection(Section):
-    kind: Literal["docker", "local"] = "docker"
+    kind: Literal["docker", "pods", "local"] = "docker"
     runtime: str = Field(default="runc", pattern=r"^[a-zA-Z0-9._-]+$")
     image: str | None = None  # default: the project's own, built where it is missing
     # In one worker; defaults: as many as there are cores, and four times as many.

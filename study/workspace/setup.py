@@ -9,7 +9,7 @@ from pathlib import Path
 
 from generators.yaml_lines import Place
 from harness.mode import Mode
-from harness.sandboxes.image import ImagePin, ensure_image
+from harness.sandboxes.image import ImagePin, ensure_image, pinned_digest
 from registry.errors import BrokenPromise
 from registry.files import write_whole
 from registry.ledger.chain import Ledger
@@ -90,6 +90,9 @@ def pinned_image(protocol: Protocol, watch: Watch = lambda what, done, of: None)
     Raises HarnessError without an engine or the image."""
     if protocol.sandbox.kind == "local":
         return NO_IMAGE
+    if protocol.sandbox.kind == "pods":
+        image = protocol.sandbox.image or ""
+        return ImagePin(image, pinned_digest(image))
     if protocol.sandbox.image is not None:
         from harness.sandboxes.docker import image_digest
 

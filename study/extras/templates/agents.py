@@ -115,15 +115,12 @@ def _now() -> str:
 def _open_sandboxes(protocol: StudyProtocol, watch: Watch) -> SandboxProvider:
     """Open the sandboxes of a study on this machine. Raises HarnessError without an engine or the
     image."""
-    section = protocol.sandbox
-    if section.kind == "local":
-        from harness.sandboxes.local import LocalSandboxes
-
-        return LocalSandboxes()
-    from harness.sandboxes.docker import DockerSandboxes
+    from harness.sandboxes.open import open_provider
     from study.workspace.setup import pinned_image
 
-    return DockerSandboxes(
+    section = protocol.sandbox
+    return open_provider(
+        section.kind,
         pinned_image(protocol, watch).tag,
         runtime=section.runtime,
         warm=1,

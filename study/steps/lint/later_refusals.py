@@ -226,7 +226,7 @@ def _short(text: str) -> str:
 def pool_faults(protocol: Protocol) -> Faults:
     """Yield pools that cannot be read, have too few items for the seeds, or were public before."""
     for source in protocol.pools:
-        if source.family == HARBOR and protocol.sandbox.kind == "local":
+        if source.family == HARBOR and protocol.sandbox.kind != "docker":
             yield ("sandbox", "kind"), "the images of agent tasks need `docker`"
         if source.published != "never":
             yield (

@@ -204,9 +204,11 @@ def _sandbox_errors(protocol: Protocol) -> Faults:
     """Yield models whose programs would run in a sandbox that does not isolate: what an agent runs,
     and the programs of answers."""
     pooled = {source.family for source in protocol.pools}
-    for place, pin in _buyers(protocol) if HARBOR in pooled else ():
+    for place, pin in _buyers(protocol):
         settings = dict(pin.settings)
-        if settings.get("agent") or settings.get("tree") == '"host"':
+        if settings.get("agent") and protocol.sandbox.kind == "pods":
+            yield place, "its program runs inside of a sandbox: set `sandbox: {kind: docker}`"
+        elif HARBOR in pooled and (settings.get("agent") or settings.get("tree") == '"host"'):
             yield (
                 place,
                 "its program is not in the images of agent tasks: a plain model works in them, and "

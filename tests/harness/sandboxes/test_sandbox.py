@@ -18,28 +18,12 @@ import pytest
 from generators.task import Asset, Limits
 from harness.errors import HarnessError
 from harness.sandboxes import tool_server as server
-from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import Sandbox, SandboxProvider, SandboxRefused
 from tests.cases import cases
 from tests.progress import wait_until
 
 LIMITS = Limits(output_bytes=4096)
-
-
-def open_provider(kind: str) -> SandboxProvider:
-    if kind == "local":
-        return LocalSandboxes()
-    from harness.sandboxes.docker import DockerSandboxes
-
-    return DockerSandboxes(ensure_image().tag)
-
-
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
-def provider(request: pytest.FixtureRequest) -> Iterator[SandboxProvider]:
-    opened = open_provider(request.param)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -133,16 +117,7 @@ def test_nothing_that_a_program_left_is_alive_afterwards(box: Sandbox) -> None:
     result = box.run(["sh", "-c", source], 20)
     assert (result.exit_code, result.output) == (0, b"done\n")
     assert time.monotonic() - begun < 5
-    alive = """
-import os
-for pid in filter(str.isdigit, os.listdir('/proc')):
-    try:
-        words = open(f'/proc/{pid}/cmdline').read().split(chr(0))
-    except OSError:
-        continue
-    if words[0] == 'sleep' and words[1] in ('61', '62', '63'):
-        print(words)
-"""
+    alive = cases(__file__, "alive")
     assert python(box, alive) == ""
 
 
@@ -201,18 +176,7 @@ def test_a_file_over_the_cap_is_refused(box: Sandbox) -> None:
         box.read("data/in.csv", 3)
 
 
-TRAPS = """
-import os, socket
-os.symlink('/etc/passwd', 'link')
-os.symlink('in.csv', 'data/inside')
-os.symlink('/etc', 'folder')
-os.symlink('..', 'up')
-os.symlink('/dev/zero', 'device')
-os.symlink('loop', 'loop')
-os.mkfifo('fifo')
-socket.socket(socket.AF_UNIX).bind('socket')
-os.link('data/in.csv', 'hard')
-"""
+TRAPS = cases(__file__, "traps")
 
 
 TRAPPED = cases(__file__, "trapped")
@@ -241,15 +205,7 @@ def test_input_files_that_lead_out_stop_the_study(provider: SandboxProvider) -> 
 
 def test_names_from_archives_stay_names(box: Sandbox) -> None:
     """An archive with members above its folder writes nothing outside the work folder."""
-    source = """
-import io, os, zipfile
-held = io.BytesIO()
-with zipfile.ZipFile(held, 'w') as archive:
-    archive.writestr('../../escaped.txt', 'out')
-    archive.writestr('/absolute-escaped.txt', 'out')
-zipfile.ZipFile(held).extractall('unpacked')
-print(sorted(os.listdir('unpacked')))
-"""
+    source = cases(__file__, "archive")
     assert python(box, source) == "['absolute-escaped.txt', 'escaped.txt']"
     assert not Path("/absolute-escaped.txt").exists()
 
@@ -293,14 +249,7 @@ def test_the_local_folder_is_private_and_vanishes() -> None:
 
 
 def test_the_local_folder_vanishes_when_its_owner_is_killed() -> None:
-    source = """
-import sys
-from generators.task import Limits
-from harness.sandboxes.local import LocalSandboxes
-box = LocalSandboxes().open([], Limits())
-print(box.run(["pwd"], 20).output.decode(), end="", flush=True)
-box.run(["sleep", "600"], 600)
-"""
+    source = cases(__file__, "killed_owner")
     owner = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     work = Path(owner.stdout.readline().strip())
@@ -316,15 +265,7 @@ def test_a_folder_whose_server_was_killed_too_is_swept_by_the_next_owner(
     # A folder for temporary files of its own: tests at work beside this one sweep the common one.
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    source = """
-import os, signal
-from generators.task import Asset, Limits
-from harness.sandboxes.local import LocalSandboxes
-box = LocalSandboxes().open([Asset("in.csv", "text/csv", b"secret")], Limits())
-print(box.run(["pwd"], 20).output.decode(), end="", flush=True)
-# The server is stopped first: each of the two would clean up after the other's death.
-box.run(["sh", "-c", f"kill -STOP $PPID; kill -9 {os.getpid()}; kill -9 $PPID"], 20)
-"""
+    source = cases(__file__, "killed_server")
     owner = subprocess.run([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
     assert owner.returncode == -signal.SIGKILL
     work = Path(owner.stdout.strip())

@@ -12,27 +12,17 @@ from generators.task import Asset, Limits
 from harness.agent.tools import use_tool
 from harness.episode import ToolUse
 from harness.model import ToolCall
-from harness.sandboxes.image import ensure_image
-from harness.sandboxes.local import LocalSandboxes
-from harness.sandboxes.sandbox import Sandbox
+from harness.sandboxes.sandbox import Sandbox, SandboxProvider
 from tests.cases import cases
 
 LIMITS = Limits(output_bytes=20_000)
 FILES = cases(__file__, "files")
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
-def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+@pytest.fixture(scope="module")
+def box(provider: SandboxProvider) -> Iterator[Sandbox]:
     assets = [Asset(name, "text/plain", text.encode()) for name, text in FILES.items()]
-    if request.param == "local":
-        provider = LocalSandboxes()
-        with provider.open(assets, LIMITS) as opened:
-            yield opened
-        provider.close()
-        return
-    from harness.sandboxes.docker import DockerSandboxes
-
-    with DockerSandboxes(ensure_image().tag).open(assets, LIMITS) as opened:
+    with provider.open(assets, LIMITS) as opened:
         yield opened
 
 
