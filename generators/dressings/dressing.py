@@ -42,6 +42,11 @@ class Dressing:
     prompt: str
     renames: Renames
 
+    @property
+    def dresses(self) -> str:
+        """The family that it dresses, at its version."""
+        return f"{self.base.name}@{self.base.version}"
+
 
 def is_dressing(text: str) -> bool:
     """Report if the text of a task file is a dressing, and no template."""

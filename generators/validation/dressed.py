@@ -33,24 +33,38 @@ def _unsolved(family: DressedFamily, difficulties: Sequence[str], seeds: int) ->
                 yield f"{difficulty}: the solver scores {score:.3f}, below {SOLVER_SCORE}"
 
 
+def unlike_siblings(siblings: Sequence[DressedFamily], seeds: int) -> Iterator[str]:
+    """Yield the noisy solvers with other mean scores on a dressing than on the first, a line each.
+    Raises GeneratorError for dressings of two families, which have other channels, tools and
+    answers."""
+    for other in siblings[1:]:
+        one = siblings[0]
+        if other.dressing.dresses != one.dressing.dresses:
+            raise GeneratorError(
+                f"{other.dressing.document.path}: dresses {other.dressing.dresses}, and "
+                f"{one.dressing.document.path} {one.dressing.dresses}: siblings dress one family"
+            )
+        for difficulty in one.by_difficulty:
+            for solver, difference in sibling_differences(one, other, difficulty, seeds).items():
+                if abs(difference) > SIBLING_SCORE:
+                    yield (
+                        f"{other.name}/{difficulty}: {solver} scores {abs(difference):.3f} from "
+                        f"{one.name}, more than {SIBLING_SCORE}"
+                    )
+
+
 def sibling_differences(
     one: DressedFamily, other: DressedFamily, difficulty: str, seeds: int
 ) -> dict[str, float]:
     """For each noisy solver, the difference of its mean scores on the same draws in two dressings
-    of a family. Raises GeneratorError for dressings of two families, which have other channels,
-    tools and answers."""
-    base, foreign = one.dressing.base, other.dressing.base
-    if (base.name, base.version) != (foreign.name, foreign.version):
-        raise GeneratorError(
-            f"{other.dressing.document.path}: dresses {foreign.name}@{foreign.version}, and "
-            f"{one.dressing.document.path} {base.name}@{base.version}: siblings dress one family"
-        )
-    # Under the base family's name both draw what it draws.
-    means = [
-        mean_scores(
+    of a family."""
+    base = one.dressing.base
+    means = []
+    for each in (one, other):
+        alike = replace(each, name=base.name, version=base.version)  # which draws what it draws
+        scored = (
             noisy_scores(alike, alike.generate(difficulty, seed), seed)
             for seed in public_seeds(seeds)
         )
-        for alike in (replace(each, name=base.name, version=base.version) for each in (one, other))
-    ]
+        means.append(mean_scores(scored))
     return {name: score.mean - means[1][name].mean for name, score in means[0].items()}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from generators.catalog import INSTALLED
 from generators.seed import EXAMPLE_SEED, Seed
 from generators.task import DIFFICULTIES, Brief, Family, TaskInstance, difficulties_of
 from harness.models.local import find_weights, start_server
+from study.errors import StudyError
+from study.extras.tasks.dress import dress_task
 from study.extras.tasks.fetch_weights import fetch_weights
 from study.extras.tasks.scaffold import new_task
 from study.files import new_folder, safe_place, write_file
@@ -130,14 +133,24 @@ def make_task(task: str, seed: str, out: Path, with_truth: bool = False) -> int:
 
 
 def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None]) -> Survey:
-    """Each family of these names, or of the catalogue, measured at each difficulty.
+    """Each family of these names, or of the catalogue, measured at each difficulty; and dressings,
+    named by their files, compared with the first of them.
 
-    Raises GeneratorError for an unknown name and for a family that fails.
+    Raises GeneratorError for an unknown name, for a family that fails, and for dressings of two
+    families; StudyError for another file.
     """
+    from generators.dressings.family import DressedFamily
+    from generators.templates.family import TemplateFamily
+    from generators.validation.dressed import unlike_siblings
     from generators.validation.validate import survey
 
-    named = [INSTALLED.family(name) for name in dict.fromkeys(names)]
-    return survey(named or list(INSTALLED.families()), seeds, watch, os.cpu_count() or 1)
+    named = [_family(name) for name in dict.fromkeys(names)]
+    if templates := [each.name for each in named if isinstance(each, TemplateFamily)]:
+        raise StudyError(f"{templates[0]}: a template: `dosimeter template check` checks it")
+    siblings = [each for each in named if isinstance(each, DressedFamily)]
+    unlike = tuple(unlike_siblings(siblings, seeds))
+    found = survey(named or list(INSTALLED.families()), seeds, watch, os.cpu_count() or 1)
+    return replace(found, across=(*found.across, *unlike))
 
 
 def _describe_single_turn(brief: Brief) -> str:
@@ -293,19 +306,37 @@ def tasks_new(name: str, original: Path | None) -> None:
     click.echo(f"wrote {files} files into {name}; its README.md says how to go on")
 
 
+@tasks.command("dress", short_help="Write drafts of dressings of a built-in family.")
+@click.argument("family")
+@click.option("--n", "count", default=8, type=click.IntRange(1, 99), help="Number of drafts.")
+@click.option("--out", default="dressings", type=PATH, help="A folder for them.")
+def tasks_dress(family: str, count: int, out: Path) -> None:
+    """Write drafts of dressings of a built-in FAMILY: other names of files and columns, drawn from
+    lists of words, in the family's own prompt, which is for you to reword.
+
+    \b
+    Example:
+      dosimeter tasks dress hubble_constant --n 2 --out dressings
+    """
+    paths = dress_task(family, count, out)
+    click.echo(f"wrote {len(paths)} drafts, {paths[0]} to {paths[-1].name}: reword their prompts")
+
+
 @tasks.command("check", short_help="Check families: solvable, not guessable, reproducible.")
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, metavar="[FAMILY|FILE]...")
 @click.option("--seeds", default=20, type=click.IntRange(1, 10_000))
 @json_option
 def tasks_check(names: tuple[str, ...], seeds: int, as_json: bool) -> None:
     """Check families: solvable, not to be guessed, the same bytes everywhere, no truth in the
-    inputs, no easier where it should be harder.
+    inputs, no easier where it should be harder. FILE is a dressing; several are siblings, on which
+    solvers that err must score alike.
 
     Exits with 1 where a bound fails.
 
     \b
-    Example:
+    Examples:
       dosimeter tasks check count_circles --seeds 20
+      dosimeter tasks check dressings/count_circles_01.yaml dressings/count_circles_02.yaml
     """
     with progress_watch("checking") as watch:
         survey = check_tasks(names, seeds, watch)

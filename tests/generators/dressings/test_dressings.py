@@ -11,7 +11,7 @@ from generators.catalog import BUILT_IN_NAMES
 from generators.dressings.family import DressedFamily, catalog_with, dressed_family
 from generators.errors import GeneratorError
 from generators.seed import SeedStreams
-from generators.validation.dressed import sibling_differences, unsolved
+from generators.validation.dressed import sibling_differences, unlike_siblings, unsolved
 from generators.validation.scores import attack_scores, guess_scores, noisy_scores
 from generators.validation.validate import (
     digests_elsewhere,
@@ -106,6 +106,7 @@ def test_markup_in_a_prompt_is_text() -> None:
 def test_siblings_differ_in_nothing_that_a_solver_reads_and_dress_one_family() -> None:
     one, other = (dressed_family(f"{n}.yaml", TEXTS["order_statistics_series.yaml"]) for n in "ab")
     assert {*sibling_differences(one, other, "easy", 5).values()} == {0.0}
+    assert list(unlike_siblings((one, other), 2)) == []
     foreign = dressed_family("c.yaml", TEXTS["count_circles_plates.yaml"])
     with pytest.raises(GeneratorError, match=r"^c\.yaml: dresses count_circles@3, and a\.yaml "):
-        sibling_differences(one, foreign, "easy", 5)
+        list(unlike_siblings((one, foreign), 5))
