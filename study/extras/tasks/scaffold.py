@@ -36,7 +36,7 @@ def new_task(name: str, out: Path, original: Path | None = None) -> int:
 def _templates(kind: str, name: str) -> dict[str, str]:
     """The files of a folder of templates by their places in the package."""
     folder, texts = Path(__file__).with_name("scaffold_template") / kind, {}
-    for path in (*folder.rglob("*.txt"), *folder.rglob("*.py")):
+    for path in folder.rglob("*.txt"):
         place = path.relative_to(folder).as_posix().removesuffix(".txt")
         text = path.read_text(encoding="utf-8")
         texts[place.replace(_TEMPLATE_NAME, name)] = text.replace(_TEMPLATE_NAME, name)
