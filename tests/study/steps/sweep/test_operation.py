@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from benchmarks.seaweedfs import free_ports
 from harness.errors import SweptElsewhere
 from harness.storage import RESULTS
 from harness.sweep import drive, epochs
@@ -40,10 +41,10 @@ from study.workspace.study import Study, manifest_of, manifests_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.progress import wait_until as until
-from tests.study.conftest import MARK, TESTED, promise_unchecked
+from tests.study.conftest import MARK, TESTED, promise_unchecked, start_cluster
 from tests.study.steps.sweep.test_sweeps import finish, own_actors, start_sweep, worker_processes
 
-STUDY = cases(__file__, "study")
+STUDY, AUTOSCALER = cases(__file__, "study"), cases(__file__, "autoscaler")
 CELLS = 16
 SLOW = pytest.mark.slow
 OPTIONS = ("--allow-dirty", "--allow-unknown-price")
@@ -194,6 +195,39 @@ def test_workers_are_started_while_there_is_work_for_more(
         assert len(worker_processes(MARK)) == 3
         gate.open.set()
         assert sweep.end().closed.finished == len(served.requests) == CELLS
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_an_autoscaler_follows_what_is_owed(tmp_path: Path) -> None:
+    """Ray's own, which starts nodes as processes of this machine."""
+    (port,) = free_ports(1)
+    (tmp_path / "cluster.json").write_text(json.dumps(AUTOSCALER).replace("PORT", str(port)))
+    head = {"gcs_server_port": port, "autoscaling_config": str(tmp_path / "cluster.json")}
+    with (
+        start_cluster(cases(__file__, "variables"), num_cpus=0, **head) as made,
+        operated(tmp_path / "study") as (study, gate, served),
+    ):
+        tail = threading.Event()
+
+        def reply(request: Json) -> Answer:
+            last = request["messages"] == served.requests[0]["messages"]
+            assert not last or tail.wait(400)
+            return completion("None.")
+
+        def nodes() -> int:
+            return len([node for node in made.global_state.node_table() if node["Alive"]]) - 1
+
+        gate.reply = reply
+        sweep = Swept(study, made.address, workers=(1, 3))
+        until(lambda: (len(served.requests), nodes()) == (12, 3))
+        gate.open.set()
+        until(lambda: nodes() == 1)
+        assert len(served.requests) == CELLS, "all but one were answered"
+        tail.set()
+        assert sweep.end().closed.finished == CELLS
+        until(lambda: nodes() == 0)
+    assert len(served.requests) == CELLS, "none is bought twice"
 
 
 def test_logs_and_last_metrics_are_for_machines_to_read(tmp_path: Path) -> None:
