@@ -209,4 +209,4 @@ def fill(disk: Path) -> Path:
 
 def outbox_files(folder: Path) -> list[Path]:
     """The files in the outbox of a folder for temporary files."""
-    return sorted(folder.glob(".dosimeter-*.outbox/*"))
+    return sorted(folder.glob(".dosimeter-*.outbox/[!.]*"))

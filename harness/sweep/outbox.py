@@ -8,10 +8,8 @@ no reply is paid for before a read has shown that there is none, none is paid fo
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import secrets
 import socket
 import stat
 import tempfile
@@ -24,10 +22,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import HarnessError, WorkStopped
+from harness.storage import hex_of
 from registry.canonical import digest_bytes
 from registry.errors import MissingKey, StoreError, StoreUnavailable
-from registry.files import sync_path
 from registry.stores.base import Store, check_key
+from registry.stores.folder import FolderStore
 
 logger = logging.getLogger(__name__)
 
@@ -54,103 +53,45 @@ class StorePause:
     lacks: str = "store"  # what it waits for
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxFile:
-    """An object in the outbox. Its file is locked as long as it is open."""
-
-    path: Path
-    handle: int
-    key: str
-    data: bytes = field(repr=False)
-
-
 class OutboxFolder:
-    """The objects of one store, in a folder of this user on this machine. A file is locked by the
-    process that is to store it; the kernel unlocks those of a process that dies."""
+    """The objects of one store, in a folder of this user on this machine: each under a digest of
+    its own, after a line with its key and one with the digest of its bytes."""
 
     def __init__(self, uri: str, folder: str | None = None) -> None:
         folder = folder or os.environ.get(OUTBOX) or tempfile.gettempdir()
         self.path = Path(folder, f".dosimeter-{os.getuid()}.outbox")
-        self._prefix = digest_bytes(uri.encode()).removeprefix("sha256:")[:16] + "-"
+        self._files = FolderStore(self.path)
+        self._prefix = hex_of(digest_bytes(uri.encode()))[:16] + "-"
         if self.path.is_symlink() or self.path.exists():
             self._check()
 
-    def save(self, key: str, data: bytes) -> OutboxFile:
-        """Write and lock an object. Raises OSError, HarnessError."""
-        head = f"{key}\n{digest_bytes(data)}\n".encode()
-        while True:
-            path = self.path / (self._prefix + secrets.token_hex(16))
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            try:
-                self.path.mkdir(0o700, exist_ok=True)
-                self._check()
-                handle = os.open(path, flags, 0o600)
-            except FileNotFoundError:
-                continue  # another process removed the folder as empty in this instant
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                if not os.fstat(handle).st_nlink:
-                    os.close(handle)  # another process took it for damaged before it was locked
-                    continue
-                rest = memoryview(head + data)
-                while rest:
-                    rest = rest[os.write(handle, rest) :]
-                os.fsync(handle)
-                sync_path(self.path)
-            except OSError:
-                path.unlink(missing_ok=True)
-                os.close(handle)
-                raise
-            return OutboxFile(path, handle, key, data)
+    def save(self, key: str, data: bytes) -> str:
+        """Write an object and return its name here. Raises OSError, HarnessError, StoreError."""
+        self.path.mkdir(0o700, exist_ok=True)
+        self._check()
+        content = f"{key}\n{digest_bytes(data)}\n".encode() + data
+        name = self._prefix + hex_of(digest_bytes(content))
+        self._files.put(name, content)
+        return name
 
-    def discard(self, file: OutboxFile) -> None:
-        """Remove an object that is stored, and the folder with the last one."""
-        file.path.unlink(missing_ok=True)
-        os.close(file.handle)
-        with suppress(OSError):  # others are in it
-            self.path.rmdir()
+    def discard(self, name: str) -> None:
+        """Remove an object that is stored."""
+        self._files.delete([name])
 
-    def left(self, stopped: Callable[[], bool]) -> Iterator[OutboxFile]:
-        """Yield, locked, each object that a dead process has left. One that a live process has is
-        waited for, until that has stored it or ``stopped``."""
-        while names := self.names():
-            for name in names:
-                if (file := self._take(self.path / name)) is not None:
-                    yield file
-            if self.names():
-                if stopped():
-                    return
-                time.sleep(_POLL_SECONDS)
+    def names(self) -> Iterator[str]:
+        """Yield the names of all its objects."""
+        return self._files.list(self._prefix)
 
-    def names(self) -> list[str]:
-        """The names of the files of all its objects."""
-        try:
-            return sorted(n for n in os.listdir(self.path) if n.startswith(self._prefix))
-        except FileNotFoundError:
-            return []
-
-    def _take(self, path: Path) -> OutboxFile | None:
-        """Lock and read an object; None if another process has it or it is gone. A damaged one,
-        which a process that died was still writing, is removed."""
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.fstat(handle).st_nlink:
-                raise FileNotFoundError
-        except (BlockingIOError, FileNotFoundError):
-            os.close(handle)
-            return None
-        with open(handle, "rb", closefd=False) as opened:
-            key, digest, data = (*opened.read().split(b"\n", 2), b"", b"")[:3]
-        file = OutboxFile(path, handle, key.decode("ascii", "replace"), data)
-        if digest_bytes(data).encode() != digest:
-            logger.warning("%s: an object that was written in part only; removed", path)
-            self.discard(file)
-            return None
-        return file
+    def left(self) -> Iterator[tuple[str, str, bytes]]:
+        """Yield name, key and bytes of each object. A damaged one is removed."""
+        for name in self.names():
+            with suppress(MissingKey):  # another process has just stored it
+                key, digest, data = (*self._files.get(name).split(b"\n", 2), b"", b"")[:3]
+                if digest_bytes(data).encode() == digest:
+                    yield name, key.decode("ascii", "replace"), data
+                else:
+                    logger.warning("%s: a damaged object; removed", self.path / name)
+                    self.discard(name)
 
     def _check(self) -> None:
         """Raise HarnessError unless the folder is this user's own."""
@@ -165,7 +106,7 @@ class _Request:
 
     key: str = ""
     data: bytes | None = None
-    file: OutboxFile | None = None
+    file: str = ""  # its name in the outbox, if it is there
     begun: float = field(default_factory=time.monotonic)
     failed: bool = False  # so that it is tried again
     done: bool = False
@@ -186,7 +127,7 @@ class OutboxStore:
         self._stopped = stopped
         self._outbox = OutboxFolder(store.uri, folder)
         self._changed = threading.Condition()
-        self._saving = threading.Lock()
+        self._saving, self._recovering = threading.Lock(), threading.Lock()
         self._requests: set[_Request] = set()  # under way
         self._failing = 0  # those of them that are tried again: above 0, the store is away
         self._since = 0.0  # time at which it went away
@@ -226,15 +167,17 @@ class OutboxStore:
         return iter(self._carry_out(lambda: tuple(self.below.list(prefix)), _Request()))
 
     def recover(self) -> None:
-        """Store what processes of this machine that died have left in the outbox. Raises
-        StoreError."""
-        with self._under_way(_Request()):  # it is reported if another process takes long
-            for file in self._outbox.left(self._stopped):
-                self._put(_Request(check_key(file.key), file.data, file), file.data)
+        """Store what processes of this machine have in the outbox, dead ones too: then a read finds
+        it. Does nothing once stopped. Raises StoreError."""
+        with self._recovering:  # one thread stores them, and the others find none
+            for name, key, data in self._outbox.left():
+                if self._stopped():
+                    return
+                self._put(_Request(check_key(key), data, name), data)
 
     def is_empty(self) -> bool:
         """Return True if no process has an object of this store in this machine's outbox."""
-        return not self._outbox.names()
+        return not any(self._outbox.names())
 
     def pause(self) -> StorePause | None:
         """Return why the process waits for its store, if it does. To be called often: objects that
@@ -252,13 +195,13 @@ class OutboxStore:
             if all(now - each.begun < _SILENT_SECONDS for each in late):
                 return None
             reason = f"no answer for more than {_SILENT_SECONDS:g} s"
-        objects = sum(each.data is not None for each in requests)
+        objects = len({each.key for each in requests if each.data is not None})
         return StorePause(socket.gethostname(), reason, objects)
 
     def _put(self, request: _Request, data: bytes) -> bool:
         def put() -> bool:
             written = self.below.put(request.key, data)
-            if not written and (request.failed or request.file is not None):
+            if not written and (request.failed or request.file):
                 # An earlier try may have arrived. No other writer has the same ciphertext.
                 return self.below.get(request.key) == data
             return written
@@ -270,18 +213,18 @@ class OutboxStore:
             raise
         with self._saving:
             request.done = True
-            if request.file is not None:
+            if request.file:
                 self._outbox.discard(request.file)
         return written
 
     def _save(self, request: _Request) -> None:
         """Put a request's object into the outbox. If that is impossible, it stays in memory."""
         with self._saving:
-            if request.data is None or request.file is not None or request.done:
+            if request.data is None or request.file or request.done:
                 return
             try:
                 request.file = self._outbox.save(request.key, request.data)
-            except (OSError, HarnessError) as error:
+            except (OSError, HarnessError, StoreError) as error:
                 if not self._warned:
                     logger.warning("objects wait in memory: the outbox takes none: %s", error)
                 self._warned = True
