@@ -7,10 +7,8 @@ report) shows that; it is given as a file.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from registry.checkpoints.checkpoint import (
     CHECKPOINTS,
@@ -21,56 +19,36 @@ from registry.checkpoints.checkpoint import (
     stored_checkpoints,
     stored_leaves,
 )
-from registry.checkpoints.timestamp import Authorities, Stamp, read_stamps
+from registry.checkpoints.timestamp import Authorities, read_stamps
 from registry.errors import BrokenPromise
-from registry.ledger.chain import LEDGER, Entry, record_key
+from registry.ledger.chain import LEDGER, record_key
 from registry.ledger.merkle import MerkleTree
-from registry.stores.base import Store
-
-
-@dataclass(slots=True)
-class CheckpointFindings:
-    """The time-stamps that hold; what is wrong, by place; what could not be checked; and counts of
-    what was."""
-
-    stamps: tuple[Stamp, ...] = ()
-    problems: list[tuple[str, str]] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+from registry.verify.findings import Findings
 
 
 def check_checkpoints(
-    store: Store,
-    entries: Sequence[Entry],
-    given: Mapping[str, bytes] | None = None,
-    authorities: Authorities | None = None,
-    noted: bool = False,
-) -> CheckpointFindings:
+    findings: Findings, given: Mapping[str, bytes], authorities: Authorities, noted: bool
+) -> None:
     """Check the records that can be read of a ledger against the checkpoints in its store and those
-    ``given`` from elsewhere, by place, and read its time-stamps, if ``authorities`` are given.
-    ``noted`` is whether the head is checked against one that was noted elsewhere, so that a ledger
-    without time-stamps is checked as well. Raises StoreError."""
-    findings = CheckpointFindings()
+    ``given`` from elsewhere, by place, and read its time-stamps by these ``authorities``. ``noted``
+    is whether the head is checked against one that was noted elsewhere, so that a ledger without
+    time-stamps is checked as well. Raises StoreError."""
+    store, entries = findings.store, findings.entries
     if not entries:
-        for key in store.list(CHECKPOINTS):
-            findings.problems.append((LEDGER, f"rolled back: no records, and there is {key}"))
-            break
-        for place in given or ():
-            findings.problems.append((place, "a checkpoint, and the ledger has no records"))
-        return findings
-    signed = _read_all(store, entries[0].signer, given or {}, findings)
+        for key in islice(store.list(CHECKPOINTS), 1):
+            findings.add(LEDGER, f"rolled back: no records, and there is {key}")
+        for place in given:
+            findings.add(place, "a checkpoint, and the ledger has no records")
+        return
+    signed = _read_all(findings, given)
     leaves = leaf_hashes(entry for number, entry in enumerate(entries) if entry.sequence == number)
     roots = _roots_of(leaves, {one.checkpoint.size for one in signed})
-    findings.problems += _split_views(signed)
-    for one in signed:
-        problem = _contradiction(store, one.checkpoint, entries, leaves, roots)
-        if problem is not None:
-            findings.problems.append(problem)
+    contradictions = (_contradiction(findings, one.checkpoint, leaves, roots) for one in signed)
+    for problem in (*_split_views(signed), *filter(None, contradictions)):
+        findings.add(*problem)
     if signed:
         findings.counts["checkpoints"] = len(signed)
-    if authorities is not None:
-        doubt = findings.unchecked.append
-        findings.stamps = read_stamps(store, entries, authorities, doubt)
+    findings.stamps = read_stamps(store, entries, authorities, findings.unchecked.append)
     stamped = max((stamp.sequence + 1 for stamp in findings.stamps), default=0)
     if findings.stamps:
         findings.counts["time-stamps"] = len(findings.stamps)
@@ -80,19 +58,17 @@ def check_checkpoints(
             f"whether {_spell_records(stamped, len(entries))} rewritten by the study's own key: no"
             " time-stamp that was checked covers them"
         )
-    return findings
 
 
-def _read_all(
-    store: Store, study: str, given: Mapping[str, bytes], findings: CheckpointFindings
-) -> list[SignedCheckpoint]:
+def _read_all(findings: Findings, given: Mapping[str, bytes]) -> list[SignedCheckpoint]:
     """Return the checkpoints of a study, from its store and from elsewhere, by size. A note in the
     store that the study did not sign is none of its promises; a given one is a problem."""
 
     def doubt(place: str, reason: str) -> None:
         findings.unchecked.append(f"{place}: {reason}")
 
-    read = {one.checkpoint: one for one in stored_checkpoints(store, study, doubt)}
+    study = findings.entries[0].signer
+    read = {one.checkpoint: one for one in stored_checkpoints(findings.store, study, doubt)}
     for place, data in given.items():
         try:
             signed = read_checkpoint(data, place)
@@ -101,10 +77,9 @@ def _read_all(
                     f"{place}: the study's key is {named[:16]}… there, and the ledger's first "
                     f"record is signed by {study[:16]}…: the ledger was replaced, or is another's"
                 )
+            read[signed.checkpoint] = signed
         except BrokenPromise as error:
-            findings.problems.append((place, str(error).removeprefix(f"{place}: ")))
-            continue
-        read[signed.checkpoint] = signed
+            findings.add(place, str(error))
     return sorted(read.values(), key=lambda one: (one.checkpoint.size, one.checkpoint.text))
 
 
@@ -130,21 +105,17 @@ def _split_views(signed: Iterable[SignedCheckpoint]) -> Iterator[tuple[str, str]
 
 
 def _contradiction(
-    store: Store,
-    checkpoint: Checkpoint,
-    entries: Sequence[Entry],
-    leaves: Sequence[bytes],
-    roots: Mapping[int, bytes],
+    findings: Findings, checkpoint: Checkpoint, leaves: Sequence[bytes], roots: Mapping[int, bytes]
 ) -> tuple[str, str] | None:
     """Report how a ledger differs from a checkpoint; None if it extends it."""
     size = checkpoint.size
     promised = f"the checkpoint of {size} records, which the study's key signed"
     if roots.get(size) == checkpoint.root:
-        head = entries[size - 1].digest if size else checkpoint.head
+        head = findings.entries[size - 1].digest if size else checkpoint.head
         if head == checkpoint.head:
             return None
         return f"{CHECKPOINTS}{size:08d}/", f"its head {checkpoint.head} is not of its root: {head}"
-    known = stored_leaves(store, checkpoint) or ()
+    known = stored_leaves(findings.store, checkpoint) or ()
     for number, (then, now) in enumerate(zip(known, leaves, strict=False)):
         if then != now:
             problem = f"was rewritten: it is not the record in {promised}"

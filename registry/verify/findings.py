@@ -80,6 +80,7 @@ class Findings:
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[tuple[str, str]] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+    stamps: tuple[Stamp, ...] = ()  # that hold
     unlisted: int = 0
 
     def read_records(self) -> None:
@@ -135,4 +136,5 @@ class Findings:
             tuple(self.counts.items()),
             (*self.problems, *more),
             tuple(self.unchecked),
+            stamps=self.stamps,
         )

@@ -17,7 +17,6 @@ from functools import partial
 from itertools import chain
 
 from registry.canonical import digest_bytes
-from registry.checkpoints.check import check_checkpoints
 from registry.checkpoints.timestamp import Authorities
 from registry.draws.allocation import check_draws, sealed_key
 from registry.draws.reveal import check_reveals
@@ -28,6 +27,7 @@ from registry.ledger.records import RunManifest
 from registry.sealing import commitments_of, commitments_root, decrypt, open_seeds, recipient_of
 from registry.signing import Signer
 from registry.stores.base import Store
+from registry.verify.checkpoints import check_checkpoints
 from registry.verify.findings import Derived, Findings, Progress, Verification
 from registry.verify.objects import check_derived, check_objects
 from registry.verify.promises import selection_promises
@@ -132,24 +132,15 @@ def verify_study(
     findings.read_records()
     _note_unchecked(findings, expected_head)
     _check_identities(findings)
-    watched = check_checkpoints(
-        store,
-        entries,
-        checkpoints,
-        authorities or Authorities.known(),
-        noted=expected_head is not None,
-    )
-    for place, problem in watched.problems:
-        findings.add(place, problem)
-    findings.counts.update(watched.counts)
-    findings.unchecked += watched.unchecked
+    known, noted = authorities or Authorities.known(), expected_head is not None
+    check_checkpoints(findings, checkpoints or {}, known, noted)
     check_records(findings)
     check_sealed_sets(findings)
     check_runs(findings)
     check_objects(findings, progress)
     check_derived(findings, derive)
-    promises = selection_promises(findings, watched.stamps)
-    return replace(findings.result(), promises=promises, stamps=watched.stamps)
+    promises = selection_promises(findings, findings.stamps)
+    return replace(findings.result(), promises=promises)
 
 
 def _note_unchecked(findings: Findings, expected_head: str | None) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from registry.checkpoints.check import CheckpointFindings, check_checkpoints
 from registry.checkpoints.checkpoint import (
     Checkpoint,
     leaf_hashes,
@@ -24,13 +23,17 @@ from registry.signing import Signer, is_signed_text
 from registry.stores.base import MemoryStore, Store
 from registry.verify.verify import verify_study
 from tests.ledgers import SIGNER
-from tests.registry.checkpoints.watched import begin, copied, grow, joined, publish, rewritten
+from tests.registry.checkpoints.watched import (
+    begin,
+    checked,
+    copied,
+    grow,
+    joined,
+    publish,
+    rewritten,
+)
 
 STRANGER = Signer(bytes([9]) * 32)
-
-
-def _check(store: Store, **given: bytes) -> CheckpointFindings:
-    return check_checkpoints(store, inspect_chain(store)[0], given)
 
 
 def _watched(store: Store, size: int = 6) -> Ledger:
@@ -67,27 +70,27 @@ def test_a_checkpoint_is_a_note_that_a_stranger_can_check(store: Store) -> None:
 
 def test_a_ledger_that_extends_its_checkpoints_holds(store: Store) -> None:
     _watched(store)
-    findings = _check(store)
+    findings = checked(store)
     assert findings.problems == []
     assert findings.unchecked == [
         "whether records 0 to 5 were rewritten by the study's own key: no time-stamp that was"
         " checked covers them"
     ]
     assert dict(findings.counts) == {"checkpoints": 2}
-    assert check_checkpoints(store, inspect_chain(store)[0], noted=True).unchecked == []
+    assert checked(store, noted=True).unchecked == []
 
 
 def test_a_rollback_is_named(store: Store) -> None:
     _watched(store)
     rolled = joined(rewritten(5, None), store)
-    assert _check(rolled).problems == [
+    assert checked(rolled).problems == [
         (
             "ledger/",
             "rolled back to 5 records: record 5 was in the checkpoint of 6 records, which the"
             " study's key signed",
         )
     ]
-    assert _check(copied(store, "checkpoints/")).problems[0][0] == "ledger/"
+    assert checked(copied(store, "checkpoints/")).problems[0][0] == "ledger/"
 
 
 @pytest.mark.parametrize("changed", [1, 3, 4, 5])
@@ -96,7 +99,7 @@ def test_a_rewritten_record_is_named(store: Store, changed: int) -> None:
     _watched(store)
     tampered = joined(rewritten(8, changed), store)
     assert inspect_chain(tampered)[1] == (), "the chain itself shows nothing"
-    found = _check(tampered).problems
+    found = checked(tampered).problems
     assert {place for place, _ in found} == {f"ledger/{changed:08d}.json"}
     assert all(problem.startswith("was rewritten: it is not the record") for _, problem in found)
 
@@ -108,7 +111,7 @@ def test_without_leaves_all_records_of_the_checkpoint_are_named(store: Store) ->
     for key in store.list("checkpoints/"):
         if key.endswith(".txt"):
             notes.put(key, store.get(key))
-    ((place, problem),) = _check(joined(rewritten(8, 4), notes)).problems
+    ((place, problem),) = checked(joined(rewritten(8, 4), notes)).problems
     assert place == "ledger/00000000.json to 00000005.json"
     assert "one of these was rewritten" in problem
 
@@ -120,7 +123,7 @@ def test_a_split_view_is_named(store: Store) -> None:
     publish(other)
     for key in other.store.list("checkpoints/"):
         store.put(key, other.store.get(key))
-    split, altered = _check(store).problems
+    split, altered = checked(store).problems
     assert split[0] == "checkpoints/00000004/"
     assert split[1].startswith("a split view: the study signed two checkpoints of 4 records")
     assert altered[0] == "ledger/00000003.json"
@@ -128,18 +131,18 @@ def test_a_split_view_is_named(store: Store) -> None:
 
 def test_checkpoints_that_were_kept_elsewhere_show_what_the_store_hides(store: Store) -> None:
     kept = sign_checkpoint(_watched(store).entries(), SIGNER).note
-    assert _check(store, kept=kept).problems == []
+    assert checked(store, kept=kept).problems == []
     cases = {
         "ledger/": rewritten(5, None),
         "ledger/00000000.json to 00000005.json": rewritten(8, 2),
     }
     for place, tampered in cases.items():
-        assert _check(tampered).problems == [], "with the store's own checkpoints removed"
-        assert [found for found, _ in _check(tampered, kept=kept).problems] == [place]
-    ((place, problem),) = _check(rewritten(6, None, STRANGER), kept=kept).problems
+        assert checked(tampered).problems == [], "with the store's own checkpoints removed"
+        assert [found for found, _ in checked(tampered, kept=kept).problems] == [place]
+    ((place, problem),) = checked(rewritten(6, None, STRANGER), kept=kept).problems
     assert place == "kept"
     assert "the ledger was replaced, or is another's" in problem
-    assert _check(MemoryStore(), kept=kept).problems[0][0] == "kept"
+    assert checked(MemoryStore(), kept=kept).problems[0][0] == "kept"
 
 
 ALTERED: dict[str, Callable[[bytes], bytes]] = {
@@ -164,7 +167,7 @@ def test_a_given_file_that_is_no_checkpoint_is_a_problem(name: str) -> None:
     assert altered != note
     with pytest.raises(BrokenPromise, match=r"^note: not "):
         read_checkpoint(altered, "note")
-    ((place, _),) = _check(store, kept=altered).problems
+    ((place, _),) = checked(store, kept=altered).problems
     assert place == "kept"
 
 
@@ -176,7 +179,7 @@ def test_what_strangers_put_there_is_not_in_the_way(store: Store) -> None:
     notes = (b"junk", sign_note(lie, STRANGER).note, sign_note(theirs, STRANGER).note)
     for number, data in enumerate(notes):
         assert store.put(f"checkpoints/00000006/{number:064d}.txt", data)
-    findings = _check(store)
+    findings = checked(store)
     assert findings.problems == []
     assert len(findings.unchecked) == 3 + 1
     assert findings.counts["checkpoints"] == 2
@@ -187,7 +190,7 @@ def test_a_head_that_is_not_of_the_root_is_named(store: Store) -> None:
     made = sign_checkpoint(entries, SIGNER).checkpoint
     lie = Checkpoint(SIGNER.public, 3, made.root, entries[1].digest)
     put_checkpoint(store, sign_note(lie, SIGNER), leaf_hashes(entries))
-    ((place, problem),) = _check(store).problems
+    ((place, problem),) = checked(store).problems
     assert place == "checkpoints/00000003/"
     assert "is not of its root" in problem
 

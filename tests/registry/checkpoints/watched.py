@@ -10,13 +10,26 @@ from registry.checkpoints.checkpoint import (
     put_checkpoint,
     sign_checkpoint,
 )
-from registry.ledger.chain import Ledger
+from registry.checkpoints.timestamp import Authorities
+from registry.ledger.chain import Ledger, inspect_chain
 from registry.ledger.records import Look
 from registry.signing import Signer
 from registry.stores.base import MemoryStore, Store
+from registry.verify.checkpoints import check_checkpoints
+from registry.verify.findings import Findings
 from tests.ledgers import SIGNER, announcement
 
 NOW = "2026-11-01T12:00:00Z"
+NOBODY = Authorities(())
+
+
+def checked(
+    store: Store, known: Authorities = NOBODY, noted: bool = False, **given: bytes
+) -> Findings:
+    """Return what a check of a ledger against its checkpoints finds."""
+    findings = Findings(store, None, inspect_chain(store)[0])
+    check_checkpoints(findings, given, known, noted)
+    return findings
 
 
 def begin(store: Store, size: int) -> Ledger:
