@@ -22,9 +22,8 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from generators.seed import Seed
 from harness.agent.caps import cap_reply
-from harness.agent.limits import Ceiling
+from harness.agent.loop import AgentTask
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse, Turn
 from harness.errors import AttemptFailed, Boundary
 from harness.external_agents.anthropic_messages import ANTHROPIC_MESSAGES
@@ -33,7 +32,6 @@ from harness.external_agents.openai_responses import OPENAI_RESPONSES
 from harness.external_agents.tool_bridge import DeadlineHandler
 from harness.external_agents.wire import AgentCall, RefusedCall, WireProtocol
 from harness.model import OVERFLOW, REFUSED, Message, Model, ModelRequest, Reply, Role, ToolCall
-from harness.spending.purchases import Journal
 
 logger = logging.getLogger(__name__)
 
@@ -62,29 +60,21 @@ class _Call:
 
 
 class ModelProxy:
-    """The model calls of one episode. Threads may share it.
-
-    ``turns`` is the most that are paid for, ``ceiling`` limits their tokens and cost, and ``tick``
-    is a monotonic clock in seconds. ``interrupt`` is called when the episode cannot go on.
-    """
+    """The model calls of one episode, by the program that works on a task: its limits on turns,
+    tokens and cost hold. Threads may share it. ``interrupt`` is called when the episode cannot go
+    on."""
 
     def __init__(
         self,
         model: Model,
         version: str,
-        journal: Journal,
-        seed: Seed,
-        *,
-        turns: int,
-        ceiling: Ceiling,
-        tick: Callable[[], float],
+        task: AgentTask,
         interrupt: Callable[[], None] = lambda: None,
     ) -> None:
         self.version = version
         self.error: BaseException | None = None  # of the model or the store: the study's loss
-        self._model, self._journal, self._seed = model, journal, seed
-        self._turns, self._ceiling = turns, ceiling
-        self._tick, self._interrupt = tick, interrupt
+        self._model, self._task, self._interrupt = model, task, interrupt
+        self._journal, self._seed, self._tick = task.journal, task.seed, task.tick
         self._lock = threading.Lock()
         self._open = True
         self._limit: StopReason | None = None
@@ -160,10 +150,10 @@ class ModelProxy:
 
     def _limit_met(self) -> StopReason | None:
         """The limit that the next call would exceed."""
-        if len(self._calls) >= self._turns:
+        if len(self._calls) >= self._task.brief.limits.turns:
             return StopReason.TURN_LIMIT
         try:
-            met = self._ceiling.met([call.reply.usage for call in self._calls])
+            met = self._task.ceiling.met([call.reply.usage for call in self._calls])
         except Exception as error:  # a count is unknown
             raise self._give_up(error) from None
         return met[0] if met is not None and not met[1] else None

@@ -72,16 +72,7 @@ class ProgramAgent(ModelWrapper):
                 f"model {self.name!r}: the sandbox image has no program {path}: build an image "
                 "with the agent and name it as `sandbox: {image: …}` (docs/agents.md)"
             )
-        proxy = ModelProxy(
-            self.model,
-            self.version,
-            task.journal,
-            task.seed,
-            turns=brief.limits.turns,
-            ceiling=task.ceiling,
-            tick=task.tick,
-            interrupt=sandbox.interrupt,
-        )
+        proxy = ModelProxy(self.model, self.version, task, sandbox.interrupt)
         mark = f"\n{task.seed.child('mark').hex[:16]}\n"
         source = Path(agent_launcher.__file__).read_text(encoding="utf-8")
         launcher = ("python3", "-I", "-S", "-c", source)

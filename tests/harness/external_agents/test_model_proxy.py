@@ -14,13 +14,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import pytest
 
 from generators.seed import Seed
+from generators.task import Brief, Limits
 from harness.agent.limits import Ceiling
+from harness.agent.loop import AgentTask
 from harness.agent.prompts import UNLIMITED
 from harness.episode import StopReason
 from harness.errors import AttemptFailed, Boundary, WorkStopped
@@ -33,6 +35,7 @@ from harness.external_agents.model_proxy import (
     ProxySocket,
 )
 from harness.model import Message, Model, ModelRequest, Reply, Role, ToolCall, Usage
+from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import CountingJournal, Journal, MemoryJournal
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
@@ -60,16 +63,10 @@ def serving(
     journal: Journal | None = None,
     interrupt: Callable[[], None] = lambda: None,
 ) -> Iterator[ModelProxy]:
-    proxy = ModelProxy(
-        model,
-        MODEL,
-        journal or MemoryJournal(),
-        Seed(bytes(32)),
-        turns=turns,
-        ceiling=ceiling,
-        tick=time.monotonic,
-        interrupt=interrupt,
-    )
+    brief, no_sandbox = Brief("", (), "", Limits(turns=turns)), cast(Sandbox, None)
+    kept, seed = journal or MemoryJournal(), Seed(bytes(32))
+    task = AgentTask(brief, no_sandbox, seed, kept, time.monotonic, ceiling)
+    proxy = ModelProxy(model, MODEL, task, interrupt)
     connection = ProxySocket(proxy, folder)
     try:
         yield proxy

@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskSpec
 from harness.agent.limits import Ceiling
+from harness.agent.loop import AgentTask
 from harness.agent.prompts import UNLIMITED
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.rollout import AttemptRequest, run_attempt
@@ -26,7 +27,7 @@ from harness.external_agents.program_agent import ProgramAgent, _conclude
 from harness.model import ModelRequest, Reply
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
-from harness.sandboxes.sandbox import ExecResult, SandboxProvider
+from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxProvider
 from harness.sandboxes.user_folder import make_user_folder
 from harness.spending.purchases import Journal, MemoryJournal
 from harness.storage import EPISODE_CODEC
@@ -179,8 +180,9 @@ def test_a_program_that_never_calls_its_model_is_scored(sandboxes: DockerSandbox
 
 
 def test_what_a_program_leaves_without_a_call_of_its_model_is_its_answer() -> None:
-    model, journal, seed = Playback([]), MemoryJournal(), Seed(bytes(32))
-    proxy = ModelProxy(model, MODEL, journal, seed, turns=1, ceiling=UNLIMITED, tick=time.time)
+    brief, no_sandbox = Brief("", (), "", Limits()), cast(Sandbox, None)
+    task = AgentTask(brief, no_sandbox, Seed(bytes(32)), MemoryJournal(), time.time)
+    proxy = ModelProxy(Playback([]), MODEL, task)
     run = _conclude(proxy, ExecResult(0, b"log\n--\n42", 10, 0.1), False, "quiet", b"\n--\n")
     assert (run.stop, run.answer, run.steps) == (StopReason.ANSWERED, "42", ())
 
