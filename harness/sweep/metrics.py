@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from harness.logs import short_run
 from harness.sweep.governor import ModelProgress, WaitReason
 from harness.sweep.leases import Progress
-from registry.files import read_beside
+from registry.files import read_beside, write_whole
 
 METRICS = "DOSIMETER_METRICS"  # variable: the file that a sweep writes its metrics to
 _SECONDS = 2.0  # between two records
@@ -90,10 +90,8 @@ class MetricFile:
         path, now = os.environ.get(METRICS), time.monotonic()
         if not path or not (ended or now - self._written >= _SECONDS):
             return
-        text, whole = metrics_text(self.run, sweep_metrics(progress)), f"{path}.{os.getpid()}"
         try:
-            Path(whole).write_text(text, encoding="utf-8")
-            Path(whole).replace(path)
+            write_whole(Path(path), metrics_text(self.run, sweep_metrics(progress)))
         except OSError as error:
             if math.isinf(self._written):
                 raise HarnessError(

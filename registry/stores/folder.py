@@ -7,12 +7,12 @@ import errno
 import fcntl
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
 from registry.errors import MissingKey, StoreError, StoreUnavailable
-from registry.files import read_beside, sync_path
+from registry.files import read_beside, sync_path, write_whole
 from registry.stores.base import check_key, check_prefix
 
 _TEMPORARY = ".tmp"  # no key starts with a dot, so nothing in it is ever an object
@@ -46,13 +46,18 @@ class FolderStore:
         with _explained(path):
             if os.path.lexists(path):
                 return self._occupied(path)
-            return self._write(path, data, self._link) or self._occupied(path)
+            self._make_folder(os.path.dirname(path))
+            self._prepare_temporary()
+            while (written := self._write(path, data)) is None:
+                pass
+            return written or self._occupied(path)
 
     def replace(self, key: str, data: bytes) -> None:
         """See ``Store.replace``."""
         path = self._locate(key)
         with _explained(path):
-            self._write(path, data, self._rename)
+            self._make_folder(os.path.dirname(path))
+            write_whole(Path(path), data)
 
     def delete(self, keys: Iterable[str]) -> None:
         """See ``Store.delete``."""
@@ -106,17 +111,8 @@ class FolderStore:
             Path(folder).mkdir(exist_ok=True)
             self._sync_folder(parent)
 
-    def _write(self, path: str, data: bytes, name: Callable[[str, str], bool | None]) -> bool:
-        """Write a temporary file and ``name`` it, again for as long as that returns None."""
-        self._make_folder(os.path.dirname(path))
-        self._prepare_temporary()
-        while (written := self._write_temporary(path, data, name)) is None:
-            pass
-        return written
-
-    def _write_temporary(
-        self, path: str, data: bytes, name: Callable[[str, str], bool | None]
-    ) -> bool | None:
+    def _write(self, path: str, data: bytes) -> bool | None:
+        """Write a temporary file and link it, as ``_link`` returns."""
         temporary = os.path.join(self._temporary, secrets.token_hex(16))
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
@@ -126,19 +122,11 @@ class FolderStore:
                 rest = rest[os.write(file, rest) :]
             if self.durable:
                 os.fsync(file)
-            return name(temporary, path)
+            return self._link(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
             os.close(file)
-
-    def _rename(self, temporary: str, path: str) -> bool | None:
-        try:
-            os.replace(temporary, path)
-        except FileNotFoundError:
-            return None  # swept in the instant before it was locked
-        self._sync_folder(os.path.dirname(path))
-        return True
 
     def _link(self, temporary: str, path: str) -> bool | None:
         """True if this writer made the object, False if another did, None to try again."""
