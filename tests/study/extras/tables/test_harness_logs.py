@@ -310,29 +310,15 @@ def test_lines_of_json_are_rows(tmp_path: Path) -> None:
     ("kind", "name", "text", "why"),
     [
         *cases(__file__, "bad_logs"),
-        ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation=3)), "not an instance of Every Eval"),
-        ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation={"score": 88})), "from 0 to 1"),
-        ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation={"score": {}})), "evaluation.score"),
-        (
-            "eee",
-            "log.jsonl",
-            "\ud83d".encode("utf-8", "surrogatepass"),
-            "not a line of JSON in UTF-8",
+        *(
+            ("eee", "log.jsonl", json.dumps(eee_row(0, **changes)), why)
+            for changes, why in cases(__file__, "bad_eee")
         ),
-        ("harbor", "result.json", json.dumps(trial("a", 1, agent_info="t")), "agent_info"),
-        (
-            "harbor",
-            "result.json",
-            json.dumps(trial("a", 1, verifier_result=[1])),
-            "verifier_result",
+        *(
+            ("harbor", "result.json", json.dumps(trial("a", 1, **changes)), why)
+            for changes, why in cases(__file__, "bad_trials")
         ),
-        ("harbor", "result.json", json.dumps(trial("a", 1, exception_info=3)), "exception_info"),
-        (
-            "eee",
-            "log.jsonl",
-            json.dumps(eee_row(0, token_usage={"input_tokens": -1})),
-            "token_usage",
-        ),
+        ("eee", "log.jsonl", b"\xed\xa0\xbd", "not a line of JSON in UTF-8"),
     ],
 )
 def test_a_bad_log_is_one_line_and_writes_nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -67,38 +68,11 @@ def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "environment", "line", "words"),
-    [
-        (GOOD, {}, 8, "PILOT_KEY is not set"),
-        (GOOD.replace("prices: prices.yaml\n", ""), KEY, 8, "no `prices:` file is named"),
-        (GOOD.replace("some-model", "other-model"), KEY, 8, "no price is known for other-model"),
-        (GOOD.replace(", remote]", "]"), KEY, 8, "it is in no wave"),
-        (
-            GOOD.replace("    retention: none\n", ""),
-            KEY,
-            8,
-            "what its provider keeps is not stated",
-        ),
-        (
-            GOOD.replace(WAVE, 2 * WAVE).replace("0.6}", "0.6, looks: 1}"),
-            KEY,
-            19,
-            "1 looks, but 2 waves",
-        ),
-        (GOOD.replace("target_gap: 0.6", "target_gap: 0.1"), KEY, 5, "and 0.80 is needed"),
-        (
-            GOOD.replace("some-model", "free-model").replace("127.0.0.1:8000", "example.org"),
-            KEY,
-            8,
-            "its price is 0, and its server is not on this machine: state the price in",
-        ),
-    ],
-    ids=["key", "prices", "price", "idle", "retention", "looks", "power", "free"],
-)
+@pytest.mark.parametrize(("changes", "environment", "line", "words"), cases(__file__, "warnings"))
 def test_what_can_still_be_mended_is_a_warning(
-    tmp_path: Path, text: str, environment: dict[str, str], line: int, words: str
+    tmp_path: Path, changes: list[list[str]], environment: dict[str, str], line: int, words: str
 ) -> None:
+    text = reduce(lambda made, change: made.replace(*change), changes, GOOD)
     findings = lint(tmp_path, text, environment)
     assert [(finding.level, finding.line) for finding in findings] == [("warning", line)]
     assert words in findings[0].message
