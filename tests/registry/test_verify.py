@@ -65,6 +65,7 @@ from tests.ledgers import keys_of, seal_draw
 IDENTITY, RECIPIENT = new_identity()
 KEYS = keys_of(IDENTITY)
 NOW = "2026-11-01T12:00:00Z"
+ZERO = "00" * 32
 EPISODES = [hashlib.sha256(b"episode %d" % number).hexdigest() for number in range(6)]
 PLAN = Plan(
     "basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words", ()
@@ -107,7 +108,7 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
         sandbox="local",
         runtime="",
         replicates=(),
-        schedule_seed="00" * 32,
+        schedule_seed=ZERO,
         run_recipient=run_recipient,
         run_signer=Signer.of(run).public,
         run_key=f"{folder}/key.age",
@@ -459,7 +460,7 @@ def test_a_release_and_a_report_name_what_stands_before_them(folder: Path) -> No
     assert _verify(folder, key=False).holds
     for record, problem in (
         (replace(released, content="sha256:d"), "a second release of this draw, of other content"),
-        (replace(released, instances_root="00" * 32), "its instances root"),
+        (replace(released, instances_root=ZERO), "its instances root"),
         (report, "a second report with the same content as ledger record"),
         (replace(report, through_wave=2), "its last wave 2 is of no record before it"),
         (replace(report, calibrations=("sha256:x",)), "its calibration sha256:x is of no record"),
@@ -515,12 +516,9 @@ def test_a_dishonest_sealed_set_is_found_with_the_key(change: dict[str, Any], pr
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda seeds: (*seeds[1:], seeds[0]), "entry 0 is not what was committed to"),
-        (
-            lambda seeds: (*seeds[:-1], replace(seeds[-1], seed="00" * 32)),
-            "entry 5 is not what was committed to",
-        ),
-        (lambda seeds: seeds[:-1], "6 entries expected, 5 found"),
+        (lambda s: (*s[1:], s[0]), "entry 0 is not what was committed to"),
+        (lambda s: (*s[:-1], replace(s[-1], seed=ZERO)), "entry 5 is not what was committed to"),
+        (lambda s: s[:-1], "6 entries expected, 5 found"),
     ],
 )
 def test_dishonest_seeds_are_found_with_the_key(
@@ -556,7 +554,7 @@ def test_an_honest_one_made_the_same_way_holds() -> None:
 def test_a_record_that_names_what_no_record_before_it_made_is_found() -> None:
     store = MemoryStore()
     ledger = signed_ledger(store)
-    registered = Preregistration("study", PLAN, "00" * 32, PROVENANCE)
+    registered = Preregistration("study", PLAN, ZERO, PROVENANCE)
     ledger.append(registered, NOW)
     begin_wave(store, ledger, replace(registered, study="another"), 0)
     problems = [problem for _, problem in verify_study(store).problems]
