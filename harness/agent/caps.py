@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from harness.agent.tools import MAX_ARGUMENT_CHARS, cut_text
-from harness.model import Message, Reply, ToolCall
+from harness.model import Reply, ToolCall
 
 MAX_CALLS = 16  # in one turn
 MAX_TEXT_CHARS = 1_000_000  # of a message, and of its reasoning
@@ -19,29 +19,16 @@ def cap_reply(reply: Reply) -> Reply:
     ``dropped_calls``, and texts and bytes cut. A provider gets back what is kept, and nothing
     else."""
     message, raw = reply.message, reply.raw[:MAX_RAW_BYTES]
-    if _is_within(message):
-        return reply if len(raw) == len(reply.raw) else replace(reply, raw=raw, reading="")
-    calls = tuple(_cap_call(call) for call in message.calls[:MAX_CALLS])
-    capped = replace(
-        message,
-        text=cut_text(message.text, MAX_TEXT_CHARS),
-        reasoning=cut_text(message.reasoning, MAX_TEXT_CHARS),
-        calls=calls,
-        native=_cap_native(message.native, calls),
-    )
+    calls = tuple(map(_cap_call, message.calls[:MAX_CALLS]))
+    text, reasoning = (cut_text(t, MAX_TEXT_CHARS) for t in (message.text, message.reasoning))
+    capped = replace(message, text=text, reasoning=reasoning, calls=calls)
+    if capped != message or len(message.native) > MAX_NATIVE_CHARS:
+        capped = replace(capped, native=_cap_native(message.native, calls))
+    if capped == message and len(raw) == len(reply.raw):
+        return reply
     reading = reply.reading if raw == reply.raw else ""
     dropped = len(message.calls) - len(calls)
     return replace(reply, message=capped, raw=raw, reading=reading, dropped_calls=dropped)
-
-
-def _is_within(message: Message) -> bool:
-    return (
-        len(message.calls) <= MAX_CALLS
-        and len(message.text) <= MAX_TEXT_CHARS
-        and len(message.reasoning) <= MAX_TEXT_CHARS
-        and len(message.native) <= MAX_NATIVE_CHARS
-        and all(len(call.arguments) <= MAX_ARGUMENT_CHARS for call in message.calls)
-    )
 
 
 def _cap_call(call: ToolCall) -> ToolCall:
