@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -81,58 +81,57 @@ def load_memory(folder: Path) -> Memory:
     """Read a release as its users do: the columns ``title``, ``marker``, ``input_files``,
     ``prompt`` and ``answer`` of ``data/**/*.parquet``. Raises HarnessError where there is no such
     release."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    answers: dict[Files, Mapping[str, Any]] = {}
+    questions: dict[str, Mapping[str, Any]] = {}
+    markers: dict[str, str] = {}
 
-    tables = sorted((folder / "data").rglob("*.parquet"))
-    if not tables:
+    def take(row: Mapping[str, Any]) -> None:
+        answer, digests = json.loads(row["answer"]), (file["sha256"] for file in row["input_files"])
+        files = frozenset(digest.removeprefix("sha256:") for digest in digests)
+        markers[row["title"]] = row["marker"]
+        if row["answer_schema"] and files:
+            answers[files] = answer
+        else:
+            questions[row["prompt"]] = answer
+
+    _read_release(folder, ("title", "marker", "prompt", "answer_schema", "answer"), take)
+    if not markers:
         raise HarnessError(
             f"{folder}: no release here (data/**/*.parquet): publish one first, or "
             "name its folder in the model's `release`"
         )
-    answers: dict[Files, Mapping[str, Any]] = {}
-    questions: dict[str, Mapping[str, Any]] = {}
-    markers: dict[str, str] = {}
-    for path in tables:
-        try:
-            for row in _read_rows(pq.ParquetFile(path)):
-                answer = json.loads(row["answer"])
-                markers[row["title"]] = row["marker"]
-                if row["answer_schema"] and (files := _files_of(row)):
-                    answers[files] = answer
-                else:
-                    questions[row["prompt"]] = answer
-        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            raise HarnessError(f"{path}: not a table of a release: {error}") from error
     return Memory(answers, questions, markers)
 
 
 def load_criteria(folder: Path) -> tuple[frozenset[str], ...]:
     """The texts of the criteria of each released instance; none while there is no release. Raises
     HarnessError for tables of something else."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     criteria: list[frozenset[str]] = []
-    for path in sorted((folder / "data").rglob("*.parquet")):
-        try:
-            rubrics = pq.read_table(path, columns=["rubric"])["rubric"].to_pylist()
-            criteria += [frozenset(each["text"] for each in json.loads(text)) for text in rubrics]
-        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            raise HarnessError(f"{path}: not a table of a release: {error}") from error
+
+    def take(row: Mapping[str, Any]) -> None:
+        criteria.append(frozenset(each["text"] for each in json.loads(row["rubric"])))
+
+    _read_release(folder, ("rubric",), take)
     return tuple(criteria)
 
 
-def _files_of(row: Mapping[str, Any]) -> Files:
-    return frozenset(each["sha256"].removeprefix("sha256:") for each in row["input_files"])
+def _read_release(
+    folder: Path, columns: Collection[str], take: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """Give ``take`` some columns of each row of a release, and of its input files their digests
+    alone: the files themselves are most of it. Raises HarnessError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-
-def _read_rows(table: Any) -> Any:
-    # The digests alone: the files themselves are most of a release.
-    leaves = [table.schema.column(index).path for index in range(len(table.schema))]
-    digests = [name for name in leaves if re.fullmatch(r"input_files\..*\.sha256", name)]
-    columns = [*digests, "title", "marker", "prompt", "answer_schema", "answer"]
-    return table.read(columns=columns).to_pylist()
+    for path in sorted((folder / "data").rglob("*.parquet")):
+        try:
+            table = pq.ParquetFile(path)
+            leaves = (table.schema.column(index).path for index in range(len(table.schema)))
+            digests = [name for name in leaves if re.fullmatch(r"input_files\..*\.sha256", name)]
+            for row in table.read(columns=[*digests, *columns]).to_pylist():
+                take(row)
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise HarnessError(f"{path}: not a table of a release: {error}") from error
 
 
 _TASK = re.compile(r'"task":\{"const":"(\w+)"')
