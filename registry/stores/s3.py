@@ -151,14 +151,14 @@ class S3Store:
         (SeaweedFS goes folder by folder). A page has 1,000 names and names the next one, so a
         folder of several pages is listed by its subfolders, or by the first characters of its names
         if those are many: 16 of these at once, and memory holds no others."""
-        names, more = self._page(check_prefix(prefix))
+        names, more = next(self._pages(check_prefix(prefix)))
         if not more:
             return iter(sorted(names))
         if prefix and not prefix.endswith("/"):
             return iter(self._names(prefix))
-        parts, more = self._page(prefix, delimiter="/")
+        parts, more = next(self._pages(prefix, Delimiter="/"))
         if more:
-            parts = tuple(prefix + first for first in _FIRST_CHARACTERS)
+            parts = [prefix + first for first in _FIRST_CHARACTERS]
         elif not prefix:
             return chain.from_iterable(map(self._folder, sorted(parts)))
         listed = parallel_map(self, self._names if more else self._part, sorted(parts), _LISTERS)
@@ -174,29 +174,18 @@ class S3Store:
 
     def _names(self, prefix: str) -> Sequence[str]:
         """The names on all pages, in order."""
-        page, token = self._page(prefix)
-        names = [*page]
-        while token:
-            page, token = self._page(prefix, token)
-            names += page
-        return sorted(names)
+        return sorted(chain.from_iterable(names for names, _ in self._pages(prefix)))
 
-    def _page(
-        self, prefix: str, token: str = "", delimiter: str = ""
-    ) -> tuple[tuple[str, ...], str]:
-        """The names on a page, and the token of the next one; "" if it is the last. With a
-        delimiter, names end with the first one after the prefix, each once."""
-        options: Any = {"ContinuationToken": token} if token else {}
-        if delimiter:
-            options["Delimiter"] = delimiter
+    def _pages(self, prefix: str, **options: str) -> Iterator[tuple[Sequence[str], bool]]:
+        """Yield the names on each page, and if another follows. With a ``Delimiter``, names end
+        with the first one after the prefix, each once."""
+        place: Any = {"Bucket": self.bucket, "Prefix": self._base + prefix, **options}
+        pages = self._client.get_paginator("list_objects_v2")
         with self._explained(prefix):
-            page = self._client.list_objects_v2(
-                Bucket=self.bucket, Prefix=self._base + prefix, MaxKeys=_PAGE, **options
-            )
-        folders = [item["Prefix"] for item in page.get("CommonPrefixes", [])]
-        names = [*folders, *(item["Key"] for item in page.get("Contents", []))]
-        token = page.get("NextContinuationToken", "")
-        return tuple(name.removeprefix(self._base) for name in names), token
+            for page in pages.paginate(**place, PaginationConfig={"PageSize": _PAGE}):
+                folders = (item["Prefix"] for item in page.get("CommonPrefixes", []))
+                names = (*folders, *(item["Key"] for item in page.get("Contents", [])))
+                yield [name.removeprefix(self._base) for name in names], page["IsTruncated"]
 
     def _metadata(self, key: str) -> dict[str, str] | None:
         """The object's metadata; None if there is no such object (in a bucket that is there)."""

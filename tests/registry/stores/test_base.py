@@ -139,8 +139,8 @@ def test_a_long_listing_asks_for_few_parts_ahead(
         store.put(name, b"")
     monkeypatch.setattr(s3, "_PAGE", 30)
     monkeypatch.setattr(s3, "_LISTERS", 2)
-    asked, page = list[str](), store._page
-    monkeypatch.setattr(store, "_page", lambda *of, **how: asked.append(of[0]) or page(*of, **how))
+    asked, ask = list[str](), store._pages
+    monkeypatch.setattr(store, "_pages", lambda *of, **how: asked.append(of[0]) or ask(*of, **how))
     listed = store.list("a/")
     first = next(listed)
     assert len(asked) <= 2 + 3, "the folder, its subfolders, and few of these"
