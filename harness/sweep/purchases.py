@@ -166,11 +166,9 @@ class Purchases:
         answer may have ``limits`` by model, and none for other models."""
         with self._lock:
             self._until = asked + RENEWED_SECONDS
-            for name, calls in self._calls.items():
-                if limits is not None:
-                    calls.set_limit(limits.get(name), time.monotonic())
-            for name in (limits or {}).keys() - self._calls:
-                self._calls[name].set_limit((limits or {})[name], time.monotonic())
+            if limits is not None:
+                for name in {*self._calls, *limits}:
+                    self._calls[name].set_limit(limits.get(name), time.monotonic())
             self._wake()
 
     def stop(self, draining: bool = False) -> None:
