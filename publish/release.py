@@ -252,22 +252,18 @@ def _write_files(
     _write(folder / COMMITMENTS, canonical_bytes(_commitments(sealed)))
     if checkpoint:
         _write(folder / CHECKPOINT, checkpoint.encode())
-    (folder / OPENINGS).mkdir()
     for tranche in {entry.tranche for _, entry in drawn}:
         opened = canonical_bytes(_openings(tranche, drawn, sealed))
         _write(folder / OPENINGS / f"{split_of(tranche)}.json", opened)
     for name in sorted({f"{entry.family}@{entry.version}" for _, entry in drawn}):
         family = find_family(name)
+        templates = folder / "templates"
         if isinstance(family, TemplateFamily) and _is_shown(family, drawn):
-            (folder / "templates").mkdir(exist_ok=True)
-            _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
+            _write(templates / f"{family.name}.yml", family.file.text.encode())
             if family.file.values_name:
-                values = folder / "templates" / family.file.values_name
-                values.parent.mkdir(parents=True, exist_ok=True)
-                _write(values, family.file.values_text.encode())
+                _write(templates / family.file.values_name, family.file.values_text.encode())
         elif isinstance(family, DressedFamily):
-            (folder / "templates").mkdir(exist_ok=True)
-            _write(folder / "templates" / f"{family.name}.yml", family.dressing.text.encode())
+            _write(templates / f"{family.name}.yml", family.dressing.text.encode())
     for _, entry in drawn:
         if entry.family == HARBOR:
             _write_task(folder / "tasks" / entry.difficulty, entry)
@@ -282,9 +278,7 @@ def _write_task(folder: Path, entry: DrawnInstance) -> None:
     """Write the folder of an agent task as it was given."""
     (item,) = read_items(Seed.from_hex(entry.seed).item)
     for path, data in item.files:
-        place = folder / str(item.answer["task"]) / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _write(place, base64.b64decode(data))
+        _write(folder / str(item.answer["task"]) / path, base64.b64decode(data))
 
 
 def _is_shown(family: TemplateFamily, drawn: Sequence[_Drawn]) -> bool:
@@ -429,5 +423,6 @@ def _adds_to(before: ReleaseManifest, draft: ReleaseManifest) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     sync_path(path)
