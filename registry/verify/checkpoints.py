@@ -13,7 +13,6 @@ from itertools import islice, pairwise
 from registry.checkpoints.checkpoint import (
     CHECKPOINTS,
     Checkpoint,
-    SignedCheckpoint,
     leaf_hashes,
     read_checkpoint,
     stored_checkpoints,
@@ -42,8 +41,8 @@ def check_checkpoints(
         return
     signed = _read_all(findings, given)
     leaves = leaf_hashes(entry for number, entry in enumerate(entries) if entry.sequence == number)
-    roots = _roots_of(leaves, {one.checkpoint.size for one in signed})
-    contradictions = (_contradiction(findings, one.checkpoint, leaves, roots) for one in signed)
+    roots = _roots_of(leaves, {one.size for one in signed})
+    contradictions = (_contradiction(findings, one, leaves, roots) for one in signed)
     for problem in (*_split_views(signed), *filter(None, contradictions)):
         findings.add(*problem)
     if signed:
@@ -60,7 +59,7 @@ def check_checkpoints(
         )
 
 
-def _read_all(findings: Findings, given: Mapping[str, bytes]) -> list[SignedCheckpoint]:
+def _read_all(findings: Findings, given: Mapping[str, bytes]) -> list[Checkpoint]:
     """Return the checkpoints of a study, from its store and from elsewhere, by size. A note in the
     store that the study did not sign is none of its promises; a given one is a problem."""
 
@@ -68,19 +67,19 @@ def _read_all(findings: Findings, given: Mapping[str, bytes]) -> list[SignedChec
         findings.unchecked.append(f"{place}: {reason}")
 
     study = findings.entries[0].signer
-    read = {one.checkpoint: one for one in stored_checkpoints(findings.store, study, doubt)}
+    read = {one.checkpoint for one in stored_checkpoints(findings.store, study, doubt)}
     for place, data in given.items():
         try:
-            signed = read_checkpoint(data, place)
-            if (named := signed.checkpoint.study) != study:
+            checkpoint = read_checkpoint(data, place).checkpoint
+            if (named := checkpoint.study) != study:
                 raise BrokenPromise(
                     f"{place}: the study's key is {named[:16]}… there, and the ledger's first "
                     f"record is signed by {study[:16]}…: the ledger was replaced, or is another's"
                 )
-            read[signed.checkpoint] = signed
+            read.add(checkpoint)
         except BrokenPromise as error:
             findings.add(place, str(error))
-    return sorted(read.values(), key=lambda one: (one.checkpoint.size, one.checkpoint.text))
+    return sorted(read, key=lambda one: (one.size, one.text))
 
 
 def _roots_of(leaves: Sequence[bytes], sizes: set[int]) -> dict[int, bytes]:
@@ -93,9 +92,9 @@ def _roots_of(leaves: Sequence[bytes], sizes: set[int]) -> dict[int, bytes]:
     return roots
 
 
-def _split_views(signed: Iterable[SignedCheckpoint]) -> Iterator[tuple[str, str]]:
+def _split_views(signed: Iterable[Checkpoint]) -> Iterator[tuple[str, str]]:
     """Report different checkpoints of the same size: the study signed both."""
-    for one, other in pairwise(each.checkpoint for each in signed):
+    for one, other in pairwise(signed):
         if one.size == other.size:
             roots = " and ".join(f"root {each.root.hex()[:16]}…" for each in (one, other))
             yield (
