@@ -54,8 +54,6 @@ def read_ceiling(pin: ModelPin, spent: Callable[[Usage], Decimal | None] | None 
     settings = settings_of(pin)
     tokens = getattr(settings, "episode_tokens", None)
     usd = getattr(settings, "episode_usd", None)
-    if tokens is None and usd is None:
-        return Ceiling()
     if usd is not None and spent is None:
         raise HarnessError(
             f"model {pin.name!r}: episode_usd: its price is unknown; give a price file that has it"
