@@ -14,6 +14,7 @@ from registry.errors import MissingKey, StoreError
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_FORMS = {"s3": re.compile("//.*[^/]"), "file": re.compile("/")}  # what follows the colon
 _KNOWN = (
     "a folder's path, file:/PATH, or s3://bucket/prefix[?endpoint=http://host:port&region=name]"
 )
@@ -26,16 +27,13 @@ def check_scheme(uri: str) -> None:
     if named is None or uri == "memory:":
         return
     scheme, rest = named[1], uri[named.end() :]
-    if scheme == "s3" and rest.startswith("//") and rest.strip("/"):
-        return
-    if scheme == "file" and rest.startswith("/"):
-        return
-    if scheme in ("s3", "file"):
+    if scheme not in _FORMS:
+        raise StoreError(
+            f"there are no stores of the scheme {scheme!r}: write {_KNOWN}; a folder with a colon "
+            "in its name begins with ./"
+        )
+    if not _FORMS[scheme].match(rest):
         raise StoreError(f"{uri!r} is not the URI of a store: write {_KNOWN}")
-    raise StoreError(
-        f"there are no stores of the scheme {scheme!r}: write {_KNOWN}; a folder with a colon in "
-        "its name begins with ./"
-    )
 
 
 class Store(Protocol):
