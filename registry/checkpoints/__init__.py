@@ -1,1 +1,1 @@
-"""Checkpoints of a ledger: signed, stamped with a time, and checked."""
+"""Checkpoints of a ledger: signed, and stamped with a time."""
