@@ -827,22 +827,7 @@ def hello(text: str = "hello") -> Json:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ([], "must be an object"),
-        ({}, "'messages' must be"),
-        ({"messages": [{"role": "tool", "content": ""}]}, "a message has"),
-        ({**hello(), "temperature": "hot"}, "'temperature' must be a number"),
-        ({**hello(), "temperature": float("nan")}, "'temperature' must be a number"),
-        ({**hello(), "max_output_tokens": float("inf")}, "'max_output_tokens' must be a number"),
-        ({**hello(), "max_output_tokens": 0.5}, "'max_output_tokens' must be"),
-        ({**hello(), "tools": 1}, "'tools' must have"),
-        ({**hello(), "tools": {"url": "http://127.0.0.1:9", "token": "x"}}, "cannot be listed"),
-        (hello("Your work folder is /etc and paths are relative to it.\n\nx"), "work folder must"),
-        (hello("Your work folder is /nowhere and paths are relative to it."), "no such work"),
-    ],
-)
+@pytest.mark.parametrize(("body", "reason"), cases(__file__, "bad_requests"))
 def test_a_bad_request_is_told_before_anything_is_streamed(body: object, reason: str) -> None:
     with small_server(Playback([say("hi")])) as url:
         status, told = post(url, body)

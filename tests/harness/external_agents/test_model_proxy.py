@@ -39,6 +39,7 @@ from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import CountingJournal, Journal, MemoryJournal
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
+from tests.cases import cases
 from tests.harness.paid_attempt import journal_of
 from tests.harness.script import Playback, say
 
@@ -270,19 +271,7 @@ def test_images_reach_the_model_in_every_protocol(tmp_path: Path) -> None:
     [
         (b"{", 400, "Invalid JSON"),
         (b"[" * 100_000, 400, ""),
-        ({"model": MODEL}, 400, "messages: Field required"),
-        (chat(), 400, "the last one must be"),
-        (chat({"role": "user", "content": 7}), 400, "messages.0.content"),
-        (chat(USER, n=2), 400, "one reply"),
-        (chat(USER, {"role": "tool", "tool_call_id": "z", "content": ""}), 400, "was not called"),
-        (chat(USER, {"role": "assistant", "content": "x is"}), 400, "the last one must be"),
-        (chat({"role": "user", "content": [{"type": "input_audio"}]}), 400, "text and images"),
-        (
-            chat({"role": "user", "content": [{"type": "image_url", "image_url": "http://x/y"}]}),
-            400,
-            "base64",
-        ),
-        ({"model": "gpt-9", "messages": [USER]}, 404, "the only model here is 'model-7'"),
+        *cases(__file__, "not_served"),
         (b" " * (MAX_BODY_BYTES + 1), 413, "16,777,216 bytes"),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 from generators.task import Limits
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes.sandbox import Sandbox, SandboxRefused, ServerConnection, ServerLost
+from tests.cases import cases
 
 GOOD = {"ok": True, "exit": 0, "total": 2, "seconds": 0.1, "limits": []}
 
@@ -65,17 +66,8 @@ def test_a_reply_may_come_in_any_pieces() -> None:
         frame(b"{"),
         frame(b"[" * 60_000),
         frame(b"\xff\xfe"),
-        frame([]),
-        frame({"ok": 1}),
-        frame({"ok": True}),
-        frame({**GOOD, "exit": "0"}),
-        frame({**GOOD, "exit": True}),
-        frame({**GOOD, "exit": 70_000}),
-        frame({**GOOD, "total": -1}),
-        frame({**GOOD, "seconds": 1}),
-        frame({**GOOD, "limits": "time"}),
-        frame({**GOOD, "limits": [["time"]]}),
-        frame({**GOOD, "limits": ["budget"]}),
+        *map(frame, cases(__file__, "bodies")),
+        *(frame({**GOOD, **wrong}) for wrong in cases(__file__, "wrong")),
         frame(GOOD, bytes(Limits().output_bytes + 1)),
         struct.pack(">II", 1 << 31, 0),
     ],

@@ -18,6 +18,7 @@ from study.errors import StudyError
 from study.extras.templates.import_results import import_parametr, import_picard, write_rows
 from study.extras.templates.run_folder import named_folders
 from study.main import main
+from tests.cases import cases
 
 Z = 1.959963984540054
 
@@ -102,24 +103,17 @@ def test_a_seed_elsewhere_is_a_replicate_here_a_regrading_and_a_partial_run_yiel
     assert "a partial run" in found.warnings[0]
 
 
+FIRST = results()["task_results"][0]
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (results(summary={"success_rate": 0.5}), "summary.success_rate is 0.5, but its task_res"),
-        (results(task_results=[]), "task_results: Tuple should have at least 1 item"),
-        (results(task_results=[{"metarubrics": []}]), r"task_results\[0\].model: Field required"),
+        *((results(**changes), said) for changes, said in cases(__file__, "refused")),
         ([], "Input should be an object"),
-        (
-            results(
-                task_results=[{**results()["task_results"][0], "metarubrics": [part(5, 4, 1)]}]
-            ),
-            r"metarubrics\[0\]: Value error, passed 5 of total 4",
-        ),
-        (
-            results(
-                task_results=[{**results()["task_results"][0], "metarubrics": [part(1, 4, 0)]}]
-            ),
-            "weigh nothing together",
+        *(
+            (results(task_results=[{**FIRST, "metarubrics": [part(*counts)]}]), said)
+            for counts, said in cases(__file__, "refused_parts")
         ),
     ],
 )
