@@ -40,6 +40,9 @@ TINY = cases(__file__, "tiny")
 # A study file with a remote model, for tests that read it and run nothing.
 PILOT = cases(__file__, "pilot")
 
+# 0.03 USD a call of a model named "…-1", as the server of tests counts its tokens.
+PRICES = cases(__file__, "prices")
+
 SMALLNESS = "a test has few instances"  # the reason that every small study of the tests gives
 
 

@@ -242,7 +242,8 @@ def test_a_failure_of_the_provider_ends_the_program(sandboxes: DockerSandboxes) 
 
 # --- attacks from inside: the agent's own loss, and nothing beyond the budget ---
 
-KNOCK = cases(__file__, "knock")
+# Its launcher and all that it may kill, the socket closed by a flood, memory, processes.
+BREAKING = cases(__file__, "breaking")
 ATTACKS = cases(__file__, "attacks")
 
 
@@ -262,22 +263,7 @@ def test_an_attack_through_the_socket_costs_nothing_but_its_own_time(
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize(
-    "code",
-    [
-        # Its launcher and all that it may kill, the socket closed by a flood, memory, processes.
-        "import os, signal; os.kill(-1, signal.SIGKILL)",
-        "import os, signal; os.kill(os.getppid(), signal.SIGSTOP); [os.kill(p, signal.SIGSTOP) "
-        "for p in (os.getppid(),)]; import time; time.sleep(999)",
-        KNOCK + "n = 0\n"
-        "try:\n"
-        "    while True: link().send(b'GET / HTTP/1.0\\r\\n\\r\\n'); n += 1\n"
-        "except OSError as error: print(n, error)\n",
-        "x = bytearray(4 << 30)\nx[::4096] = b'x' * len(x[::4096])",
-        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
-    ],
-    ids=["kill", "stop", "flood", "memory", "fork"],
-)
+@pytest.mark.parametrize("code", BREAKING.values(), ids=BREAKING)
 def test_what_an_agent_breaks_is_its_own_loss(sandboxes: DockerSandboxes, code: str) -> None:
     episode = attempt(
         Playback([run(code), FINAL]), sandboxes, limits=Limits(turns=5, working_seconds=5.0)

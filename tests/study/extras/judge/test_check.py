@@ -4,7 +4,6 @@ that obeys its answers, of one that says yes to all, and of one that dies."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from study.main import main
 from study.steps.init.folder import init_study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.study.conftest import PRICES
+from tests.study.extras.judge.test_grade import answer_of, verdicts
 
 Checked = tuple[Path, Served]
 
@@ -26,8 +27,6 @@ FEW = 80  # criteria, where a small check shows as much
 STRATA = [
     (name, INSTALLED.family(name).version, "easy") for name in ("count_circles", "hubble_constant")
 ]
-ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
-BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
 ORDERS = ("true for every", "Mark each as met", "with met true")
 Rule = Callable[[str, str], bool]
 
@@ -45,17 +44,7 @@ def truth() -> Rule:
 
 
 def reply(rule: Rule) -> Callable[[Json], Answer]:
-    def answer(request: Json) -> Answer:
-        text = request["messages"][1]["content"]
-        found = BLOCK.search(text)
-        assert found is not None
-        listed = [
-            {"id": id_, "evidence": "", "met": rule(found[2], each)}
-            for id_, each in ASKED.findall(text[found.end() :])
-        ]
-        return completion(json.dumps({"verdicts": listed}))
-
-    return answer
+    return lambda request: verdicts(request, rule)
 
 
 @pytest.fixture
@@ -66,9 +55,10 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Checked]:
         yield tmp_path / "study", served
 
 
-def check(folder: Path, name: str, criteria: int = FEW) -> Result:
-    options = ["--criteria", str(criteria), "--json", "--study", str(folder)]
-    options += ["--allow-unknown-price"]
+def check(
+    folder: Path, name: str, criteria: int = FEW, form: tuple[str, ...] = ("--json",)
+) -> Result:
+    options = ["--criteria", str(criteria), *form, "--study", str(folder), "--allow-unknown-price"]
     return CliRunner().invoke(main, ["judge", "check", name, *options])
 
 
@@ -156,14 +146,8 @@ def test_a_judge_that_minds_the_order_is_found_out(study: Checked, truth: Rule) 
 
     def tired(request: Json) -> Answer:
         """Right on what is asked first, and yes to all that follows."""
-        text = request["messages"][1]["content"]
-        found = BLOCK.search(text)
-        assert found is not None
-        listed = [
-            {"id": id_, "evidence": "", "met": id_ != "c1" or truth(found[2], each)}
-            for id_, each in ASKED.findall(text[found.end() :])
-        ]
-        return completion(json.dumps({"verdicts": listed}))
+        (_, first), *_ = answer_of(request)[1]
+        return verdicts(request, lambda answer, each: each != first or truth(answer, each))
 
     served.always = tired
     body = json.loads(check(folder, "first").stdout)
@@ -184,12 +168,6 @@ def test_a_judge_that_minds_the_order_is_found_out(study: Checked, truth: Rule) 
 def calls() -> int:
     """Calls of a small check: each sheet once, and in reverse order if it has several parts."""
     return sum(1 + (len(sheet.parts) > 1) for sheet in make_sheets(STRATA, FEW, INSTALLED))
-
-
-PRICES = """\
-prices:
-  - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
-"""  # 0.03 USD a call, as the server counts its tokens
 
 
 def test_a_check_counts_in_the_budget_and_goes_on_when_that_is_raised(
@@ -231,19 +209,7 @@ def test_a_judge_of_a_models_family_is_flagged_and_its_failures_are_counted(
     assert json.loads(check(folder, "second").stdout)["same_family"] == []
     kept = [json.loads(each.read_bytes()) for each in (folder / "store" / "checks").iterdir()]
     assert len(kept) == 2
-    people = CliRunner().invoke(
-        main,
-        [
-            "judge",
-            "check",
-            "first",
-            "--criteria",
-            str(FEW),
-            "--study",
-            str(folder),
-            "--allow-unknown-price",
-        ],
-    )
+    people = check(folder, "first", form=())
     assert "of the same family as honest" in people.stdout
     kinds = [
         json.loads(each.read_bytes())["kind"]

@@ -54,15 +54,11 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, manifests_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
-from tests.study.conftest import draw_tiny, run_wave
+from tests.study.conftest import PRICES, draw_tiny, run_wave
 
 Swept = tuple[Study, Served]
 
 PROTOCOL = cases(__file__, "protocol")
-PRICES = """\
-prices:
-  - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
-"""
 CALL = Decimal("0.03")  # of 100 tokens and 20, as the server counts each
 EPISODES = 2 * 2 * 2  # tasks, arms, seeds
 ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)

@@ -34,15 +34,11 @@ from study.workspace.setup import NO_IMAGE, registration_of
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
-from tests.study.conftest import promise_unchecked, run_wave
+from tests.study.conftest import PRICES, promise_unchecked, run_wave
 
 Probed = tuple[Study, Served]
 
 PROTOCOL = cases(__file__, "protocol")
-PRICES = """\
-prices:
-  - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
-"""
 CALL = Decimal("0.03")  # of 100 tokens and 20, as the server counts each
 OWED = 8
 

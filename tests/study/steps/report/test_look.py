@@ -41,16 +41,12 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, serve
-from tests.study.conftest import draw_tiny, run_wave
+from tests.study.conftest import PRICES, draw_tiny, run_wave
 from tests.study.extras.judge.test_grade import CALL, answer_of, both, reads, verdicts
 
 Archived = tuple[Study, Served]
 
 PROTOCOL = cases(__file__, "protocol")
-PRICES = """\
-prices:
-  - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
-"""
 
 
 @pytest.fixture(scope="module")
