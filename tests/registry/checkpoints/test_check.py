@@ -23,15 +23,7 @@ from registry.signing import Signer, is_signed_text
 from registry.stores.base import MemoryStore, Store
 from registry.verify.verify import verify_study
 from tests.ledgers import SIGNER
-from tests.registry.checkpoints.watched import (
-    begin,
-    checked,
-    copied,
-    grow,
-    joined,
-    publish,
-    rewritten,
-)
+from tests.registry.checkpoints.watched import begin, copied, grow, joined, publish, rewritten, seen
 
 STRANGER = Signer(bytes([9]) * 32)
 
@@ -70,27 +62,27 @@ def test_a_checkpoint_is_a_note_that_a_stranger_can_check(store: Store) -> None:
 
 def test_a_ledger_that_extends_its_checkpoints_holds(store: Store) -> None:
     _watched(store)
-    findings = checked(store)
+    findings = seen(store)
     assert findings.problems == []
     assert findings.unchecked == [
         "whether records 0 to 5 were rewritten by the study's own key: no time-stamp that was"
         " checked covers them"
     ]
     assert dict(findings.counts) == {"checkpoints": 2}
-    assert checked(store, noted=True).unchecked == []
+    assert seen(store, noted=True).unchecked == []
 
 
 def test_a_rollback_is_named(store: Store) -> None:
     _watched(store)
     rolled = joined(rewritten(5, None), store)
-    assert checked(rolled).problems == [
+    assert seen(rolled).problems == [
         (
             "ledger/",
             "rolled back to 5 records: record 5 was in the checkpoint of 6 records, which the"
             " study's key signed",
         )
     ]
-    assert checked(copied(store, "checkpoints/")).problems[0][0] == "ledger/"
+    assert seen(copied(store, "checkpoints/")).problems[0][0] == "ledger/"
 
 
 @pytest.mark.parametrize("changed", [1, 3, 4, 5])
@@ -99,7 +91,7 @@ def test_a_rewritten_record_is_named(store: Store, changed: int) -> None:
     _watched(store)
     tampered = joined(rewritten(8, changed), store)
     assert inspect_chain(tampered)[1] == (), "the chain itself shows nothing"
-    found = checked(tampered).problems
+    found = seen(tampered).problems
     assert {place for place, _ in found} == {f"ledger/{changed:08d}.json"}
     assert all(problem.startswith("was rewritten: it is not the record") for _, problem in found)
 
@@ -111,7 +103,7 @@ def test_without_leaves_all_records_of_the_checkpoint_are_named(store: Store) ->
     for key in store.list("checkpoints/"):
         if key.endswith(".txt"):
             notes.put(key, store.get(key))
-    ((place, problem),) = checked(joined(rewritten(8, 4), notes)).problems
+    ((place, problem),) = seen(joined(rewritten(8, 4), notes)).problems
     assert place == "ledger/00000000.json to 00000005.json"
     assert "one of these was rewritten" in problem
 
@@ -123,7 +115,7 @@ def test_a_split_view_is_named(store: Store) -> None:
     publish(other)
     for key in other.store.list("checkpoints/"):
         store.put(key, other.store.get(key))
-    split, altered = checked(store).problems
+    split, altered = seen(store).problems
     assert split[0] == "checkpoints/00000004/"
     assert split[1].startswith("a split view: the study signed two checkpoints of 4 records")
     assert altered[0] == "ledger/00000003.json"
@@ -131,18 +123,18 @@ def test_a_split_view_is_named(store: Store) -> None:
 
 def test_checkpoints_that_were_kept_elsewhere_show_what_the_store_hides(store: Store) -> None:
     kept = sign_checkpoint(_watched(store).entries(), SIGNER).note
-    assert checked(store, kept=kept).problems == []
+    assert seen(store, kept=kept).problems == []
     cases = {
         "ledger/": rewritten(5, None),
         "ledger/00000000.json to 00000005.json": rewritten(8, 2),
     }
     for place, tampered in cases.items():
-        assert checked(tampered).problems == [], "with the store's own checkpoints removed"
-        assert [found for found, _ in checked(tampered, kept=kept).problems] == [place]
-    ((place, problem),) = checked(rewritten(6, None, STRANGER), kept=kept).problems
+        assert seen(tampered).problems == [], "with the store's own checkpoints removed"
+        assert [found for found, _ in seen(tampered, kept=kept).problems] == [place]
+    ((place, problem),) = seen(rewritten(6, None, STRANGER), kept=kept).problems
     assert place == "kept"
     assert "the ledger was replaced, or is another's" in problem
-    assert checked(MemoryStore(), kept=kept).problems[0][0] == "kept"
+    assert seen(MemoryStore(), kept=kept).problems[0][0] == "kept"
 
 
 ALTERED: dict[str, Callable[[bytes], bytes]] = {
@@ -167,7 +159,7 @@ def test_a_given_file_that_is_no_checkpoint_is_a_problem(name: str) -> None:
     assert altered != note
     with pytest.raises(BrokenPromise, match=r"^note: not "):
         read_checkpoint(altered, "note")
-    ((place, _),) = checked(store, kept=altered).problems
+    ((place, _),) = seen(store, kept=altered).problems
     assert place == "kept"
 
 
@@ -179,7 +171,7 @@ def test_what_strangers_put_there_is_not_in_the_way(store: Store) -> None:
     notes = (b"junk", sign_note(lie, STRANGER).note, sign_note(theirs, STRANGER).note)
     for number, data in enumerate(notes):
         assert store.put(f"checkpoints/00000006/{number:064d}.txt", data)
-    findings = checked(store)
+    findings = seen(store)
     assert findings.problems == []
     assert len(findings.unchecked) == 3 + 1
     assert findings.counts["checkpoints"] == 2
@@ -190,7 +182,7 @@ def test_a_head_that_is_not_of_the_root_is_named(store: Store) -> None:
     made = sign_checkpoint(entries, SIGNER).checkpoint
     lie = Checkpoint(SIGNER.public, 3, made.root, entries[1].digest)
     put_checkpoint(store, sign_note(lie, SIGNER), leaf_hashes(entries))
-    ((place, problem),) = checked(store).problems
+    ((place, problem),) = seen(store).problems
     assert place == "checkpoints/00000003/"
     assert "is not of its root" in problem
 

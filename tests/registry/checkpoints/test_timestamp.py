@@ -26,7 +26,7 @@ from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import Ledger, inspect_chain
 from registry.stores.base import MemoryStore, Store
 from tests.ledgers import SIGNER
-from tests.registry.checkpoints.watched import NOBODY, begin, checked, grow
+from tests.registry.checkpoints.watched import NOBODY, begin, grow, seen
 from tests.tsa import Authority, make_authority, serve
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
@@ -109,18 +109,18 @@ def test_the_stamps_in_a_store_are_counted(
     entries = inspect_chain(store)[0]
     stamp_record(store, entries[2], first.url)
     stamp_record(store, entries[2], first.url)
-    found = checked(store, _roots(first))
+    found = seen(store, _roots(first))
     assert found.counts["time-stamps"] == 2
     assert found.counts["records under time-stamps"] == 3
     assert len({stamp.serial for stamp in found.stamps}) == 2, "each number is given once"
     assert {stamp.authority for stamp in found.stamps} == {"CN=Root"}
     assert found.unchecked == []
     for known in (_roots(second), NOBODY):
-        findings = checked(store, known)
+        findings = seen(store, known)
         assert findings.stamps == ()
         assert any("records 0 to 2 were rewritten" in text for text in findings.unchecked)
     grow(Ledger(store, lambda: SIGNER), 4)
-    (left,) = checked(store, _roots(first)).unchecked
+    (left,) = seen(store, _roots(first)).unchecked
     assert left.startswith("whether record 3 was rewritten by the study's own key")
 
 
@@ -134,7 +134,7 @@ def test_a_stamp_of_something_else_counts_for_nothing(
     store.put(key, other.get(key))  # of a record that is not there
     store.put(key.replace("00000003", "00000001"), other.get(key))  # of another record
     store.put(key.replace("00000003", "00000002"), b"junk")
-    found = checked(store, _roots(authorities[0]))
+    found = seen(store, _roots(authorities[0]))
     assert found.stamps == ()
     texts = "\n".join(found.unchecked)
     for problem in ("of no record of this", "of other bytes", "not an RFC 3161 response"):

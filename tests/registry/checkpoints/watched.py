@@ -23,7 +23,7 @@ NOW = "2026-11-01T12:00:00Z"
 NOBODY = Authorities(())
 
 
-def checked(
+def seen(
     store: Store, known: Authorities = NOBODY, noted: bool = False, **given: bytes
 ) -> Findings:
     """Return what a check of a ledger against its checkpoints finds."""
