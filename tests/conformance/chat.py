@@ -12,7 +12,6 @@ from typing import Any
 
 from tests.cases import cases
 from tests.conformance.conversation import (
-    NUMBER,
     Asked,
     Block,
     Call,
@@ -24,6 +23,7 @@ from tests.conformance.conversation import (
     Text,
     Turn,
     fields,
+    shape,
     tag,
 )
 from tests.conformance.rules import MB, ImageLimits, block, check_images, read_image
@@ -32,16 +32,7 @@ from tests.conformance.wire_format import Memory, Reply, WireFormat, arguments, 
 
 _LIMITS = ImageLimits(count=500, bytes=20 * MB)
 _AZURE_LIMITS = ImageLimits(count=50, bytes=20 * MB)
-_OPTIONAL: dict[str, Any] = {
-    "model": str, "stream": bool, "tools": list, "tool_choice": (str, dict),
-    "parallel_tool_calls": bool, "max_tokens": int, "max_completion_tokens": int,
-    "temperature": NUMBER, "top_p": NUMBER, "seed": int, "stop": (str, list), "n": int,
-    "reasoning_effort": str, "response_format": dict, "prompt_cache_key": str,
-    "prompt_cache_retention": str, "user": str, "safety_identifier": str, "store": bool,
-    "metadata": dict, "service_tier": str, "logprobs": bool, "top_logprobs": int,
-    "presence_penalty": NUMBER, "frequency_penalty": NUMBER, "verbosity": str,
-    "stream_options": dict,
-}  # fmt: skip
+_OPTIONAL = shape(cases(__file__, "optional"))
 FINISH = {"stop": "stop", "length": "length", "refusal": "stop"}
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

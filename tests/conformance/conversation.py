@@ -160,6 +160,17 @@ Kinds = Mapping[str, type | tuple[type, ...]]
 NUMBER = (int, float)
 
 
+_NAMED = {kind.__name__: kind for kind in (str, int, float, bool, list, dict, type(None))}
+
+
+def shape(named: Mapping[str, str]) -> dict[str, Any]:
+    """Return the kinds of fields by the names of their types, such as ``str|list``."""
+    kinds = {
+        name: tuple(_NAMED[word] for word in words.split("|")) for name, words in named.items()
+    }
+    return {name: kind if len(kind) > 1 else kind[0] for name, kind in kinds.items()}
+
+
 def fields(value: object, where: str, required: Kinds, optional: Kinds | None = None) -> Json:
     """Return a JSON object that has these fields and no others. Raises Refused."""
     known = {**required, **(optional or {})}

@@ -18,7 +18,6 @@ from urllib.parse import unquote
 from tests.cases import cases
 from tests.conformance.cache import MarkedCache
 from tests.conformance.conversation import (
-    NUMBER,
     Asked,
     Block,
     Call,
@@ -31,6 +30,7 @@ from tests.conformance.conversation import (
     Thought,
     Turn,
     fields,
+    shape,
 )
 from tests.conformance.messages import LIMITS, Messages
 from tests.conformance.rules import MB, ImageLimits, block, check_images, read_image, sign
@@ -38,20 +38,10 @@ from tests.conformance.transport import Answer, Incoming
 from tests.conformance.wire_format import Memory, Reply, WireFormat, seconds
 
 _IN_MESSAGE = ImageLimits(count=20, bytes=15 * MB // 4, side=8000)
-_BODY: dict[str, Any] = {
-    "system": list, "inferenceConfig": dict, "toolConfig": dict, "performanceConfig": dict,
-    "additionalModelRequestFields": dict, "additionalModelResponseFieldPaths": list,
-    "guardrailConfig": dict, "requestMetadata": dict, "promptVariables": dict,
-    "serviceTier": dict, "outputConfig": dict,
-}  # fmt: skip
-_INFERENCE: dict[str, Any] = {
-    "maxTokens": int, "temperature": NUMBER, "topP": NUMBER, "stopSequences": list,
-}  # fmt: skip
+_BODY = shape(cases(__file__, "body"))
+_INFERENCE = shape(cases(__file__, "inference"))
 _POINT = {"cachePoint": dict}
-_BLOCK: dict[str, Any] = {
-    "text": str, "image": dict, "toolUse": dict, "toolResult": dict, "reasoningContent": dict,
-    **_POINT,
-}  # fmt: skip
+_BLOCK = shape(cases(__file__, "block"))
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "refusal": "content_filtered"}
 _MEDIA = {"png": "image/png", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 

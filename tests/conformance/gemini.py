@@ -12,7 +12,6 @@ from typing import Any
 
 from tests.cases import cases
 from tests.conformance.conversation import (
-    NUMBER,
     Asked,
     Block,
     Call,
@@ -25,27 +24,16 @@ from tests.conformance.conversation import (
     Thought,
     Turn,
     fields,
+    shape,
 )
 from tests.conformance.rules import MB, ImageLimits, block, check_images, read_image, sign
 from tests.conformance.transport import Answer, Incoming
 from tests.conformance.wire_format import Memory, Reply, WireFormat
 
 _LIMITS = ImageLimits(count=3000, bytes=7 * MB)
-_BODY: dict[str, Any] = {
-    "systemInstruction": dict, "tools": list, "toolConfig": dict, "generationConfig": dict,
-    "safetySettings": list, "cachedContent": str, "labels": dict,
-}  # fmt: skip
-_GENERATION: dict[str, Any] = {
-    "temperature": NUMBER, "topP": NUMBER, "topK": NUMBER, "maxOutputTokens": int,
-    "stopSequences": list, "seed": int, "responseModalities": list, "responseMimeType": str,
-    "responseSchema": dict, "responseJsonSchema": dict, "thinkingConfig": dict,
-    "candidateCount": int, "presencePenalty": NUMBER, "frequencyPenalty": NUMBER,
-    "responseLogprobs": bool, "logprobs": int,
-}  # fmt: skip
-_PART: dict[str, Any] = {
-    "text": str, "thought": bool, "thoughtSignature": str, "inlineData": dict,
-    "functionCall": dict, "functionResponse": dict,
-}  # fmt: skip
+_BODY = shape(cases(__file__, "body"))
+_GENERATION = shape(cases(__file__, "generation"))
+_PART = shape(cases(__file__, "part"))
 _MINIMUM = re.compile(r"gemini-2\.5")
 _FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
 

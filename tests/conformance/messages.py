@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from tests.cases import cases
 from tests.conformance.cache import MarkedCache
 from tests.conformance.conversation import (
-    NUMBER,
     Asked,
     Block,
     Call,
@@ -28,6 +26,7 @@ from tests.conformance.conversation import (
     Thought,
     Turn,
     fields,
+    shape,
     tag,
 )
 from tests.conformance.rules import MB, ImageLimits, block, check_images, read_image, sign
@@ -35,23 +34,9 @@ from tests.conformance.transport import Answer, Incoming
 from tests.conformance.wire_format import Memory, Reply, WireFormat, seconds
 
 LIMITS = ImageLimits(count=100, bytes=5 * MB, side=8000, crowded=20, crowded_side=2000)
-_OPTIONAL: dict[str, Any] = {
-    "model": str, "system": (str, list), "tools": list, "tool_choice": dict, "thinking": dict,
-    "temperature": NUMBER, "top_p": NUMBER, "top_k": int, "stop_sequences": list, "stream": bool,
-    "metadata": dict, "service_tier": str, "cache_control": dict, "output_config": dict,
-    "anthropic_version": str,
-}  # fmt: skip
+_OPTIONAL = shape(cases(__file__, "optional"))
 _CACHE = {"cache_control": dict}
-_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "text": ({"type": str, "text": str}, {**_CACHE, "citations": (list, type(None))}),
-    "image": ({"type": str, "source": dict}, _CACHE),
-    "tool_use": ({"type": str, "id": str, "name": str, "input": dict}, _CACHE),
-    "tool_result": (
-        {"type": str, "tool_use_id": str}, {"content": (str, list), "is_error": bool, **_CACHE}
-    ),
-    "thinking": ({"type": str, "thinking": str, "signature": str}, {}),
-    "redacted_thinking": ({"type": str, "data": str}, {}),
-}  # fmt: skip
+_BLOCKS = {kind: tuple(map(shape, two)) for kind, two in cases(__file__, "blocks").items()}
 _MINIMUM = (  # tokens; Anthropic, "Prompt caching: cache limitations", 2026
     (re.compile("opus-4-[56]|haiku-4-5"), 4096),
     (re.compile("opus-4-7|haiku-3|sonnet-4-6"), 2048),

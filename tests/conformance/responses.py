@@ -10,9 +10,9 @@ import base64
 import re
 from typing import Any
 
+from tests.cases import cases
 from tests.conformance.chat import Chat, data_url, read_arguments, read_tools
 from tests.conformance.conversation import (
-    NUMBER,
     Asked,
     Call,
     Json,
@@ -24,6 +24,7 @@ from tests.conformance.conversation import (
     Thought,
     Turn,
     fields,
+    shape,
     tag,
 )
 from tests.conformance.rules import MB, ImageLimits, block, check_images, sign
@@ -32,25 +33,8 @@ from tests.conformance.wire_format import Memory, Reply, WireFormat, arguments
 
 _LIMITS = ImageLimits(count=500, bytes=20 * MB)
 _ENCRYPTED = "reasoning.encrypted_content"
-_OPTIONAL: dict[str, Any] = {
-    "instructions": str, "tools": list, "tool_choice": (str, dict), "store": bool, "include": list,
-    "reasoning": dict, "max_output_tokens": int, "temperature": NUMBER, "top_p": NUMBER,
-    "text": dict, "parallel_tool_calls": bool, "prompt_cache_key": str,
-    "prompt_cache_retention": str, "stream": bool, "truncation": str, "metadata": dict,
-    "user": str, "safety_identifier": str, "service_tier": str,
-}  # fmt: skip
-_ITEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "function_call": (
-        {"type": str, "call_id": str, "name": str, "arguments": str}, {"id": str, "status": str},
-    ),
-    "function_call_output": (
-        {"type": str, "call_id": str, "output": str}, {"id": str, "status": str},
-    ),
-    "reasoning": (
-        {"type": str, "id": str, "summary": list},
-        {"encrypted_content": (str, type(None)), "content": list, "status": str},
-    ),
-}  # fmt: skip
+_OPTIONAL = shape(cases(__file__, "optional"))
+_ITEMS = {kind: tuple(map(shape, two)) for kind, two in cases(__file__, "items").items()}
 
 
 class Responses(WireFormat):
