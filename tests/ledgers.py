@@ -8,7 +8,14 @@ from dataclasses import asdict
 from registry.draws.seeds import Draw, DrawTerms, allot_draw, announce_draw, record_draw
 from registry.ledger.chain import Ledger
 from registry.ledger.draw_records import Announcement, Parties, SealedSet
-from registry.sealing import Keys, SealedSeeds, recipient_of
+from registry.sealing import (
+    DrawnInstance,
+    Keys,
+    SealedSeeds,
+    commitments_of,
+    commitments_root,
+    recipient_of,
+)
 from registry.signing import Signer
 from registry.stores.base import Store
 
@@ -34,6 +41,23 @@ def keys_of(identity: str, run: str = "") -> Keys:
     signer = Signer.of(identity)
     trusted = {signer.public, *([Signer.of(run).public] if run else [])}
     return Keys((recipient_of(identity),), (identity,), signer, trusted)
+
+
+def sealed_set(entries: Sequence[DrawnInstance], strata: Sequence[str], each: int) -> SealedSet:
+    """Return the record of a draw of these entries, whose seeds are nowhere."""
+    made, zeros = commitments_of(entries), "0" * 64
+    return SealedSet(
+        strata=tuple(strata),
+        seeds_per_arm=each,
+        count=len(entries),
+        commitments=made,
+        root=commitments_root(made),
+        ciphertext=f"sha256:{zeros}",
+        uri="sealed/0.age",
+        recipients=(),
+        entropy="fixed",
+        allocation_seed=zeros,
+    )
 
 
 def seal_draw(

@@ -37,7 +37,8 @@ from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
 from registry.ledger.records import SealedSet
 from registry.result_row import Arm
-from registry.sealing import DrawnInstance, commitments_of, commitments_root
+from registry.sealing import DrawnInstance
+from tests.ledgers import sealed_set
 
 TEXT = ReleaseText(study="letters", title="Letters and numbers")
 SCHEMA = '{"properties":{"total":{"type":"number"}},"type":"object"}'
@@ -125,20 +126,8 @@ def make_draw(
                     instance.id, family.name, family.version, difficulty, own.hex, nonce, arm
                 )
             )
-    commitments = commitments_of(entries)
-    sealed = SealedSet(
-        strata=tuple(f"{name.split('@')[0]}/{level}" for name, level in strata),
-        seeds_per_arm=each_arm,
-        count=len(entries),
-        commitments=commitments,
-        root=commitments_root(commitments),
-        ciphertext="sha256:" + "0" * 64,
-        uri="sealed/0.age",
-        recipients=(),
-        entropy="fixed",
-        allocation_seed="0" * 64,
-    )
-    return Draw(tuple(entries), sealed)
+    named = [f"{name.split('@')[0]}/{level}" for name, level in strata]
+    return Draw(tuple(entries), sealed_set(entries, named, each_arm))
 
 
 @pytest.fixture(scope="session")

@@ -34,10 +34,10 @@ from harness.sandboxes.sandbox import SandboxProvider
 from harness.spending.purchases import MemoryJournal
 from publish.release import ReleaseText, build_release
 from registry.canonical import canonical_bytes
-from registry.ledger.records import SealedSet
 from registry.result_row import Arm
-from registry.sealing import DrawnInstance, commitments_of, commitments_root
+from registry.sealing import DrawnInstance
 from tests.harness.script import noon
+from tests.ledgers import sealed_set
 
 FAMILIES = {each.name: each for each in INSTALLED.families()}
 TEXT = ReleaseText(study="scripted", title="What the spiked agent reads")
@@ -211,19 +211,7 @@ def publish_release(folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]]) ->
         )
         for instance, seed in drawn
     ]
-    commitments = commitments_of(entries)
-    sealed = SealedSet(
-        strata=tuple(entry.stratum for entry in entries),
-        seeds_per_arm=1,
-        count=len(entries),
-        commitments=commitments,
-        root=commitments_root(commitments),
-        ciphertext="sha256:" + "0" * 64,
-        uri="sealed/0.age",
-        recipients=(),
-        entropy="fixed",
-        allocation_seed="0" * 64,
-    )
+    sealed = sealed_set(entries, [entry.stratum for entry in entries], 1)
     build_release(folder, entries, sealed, INSTALLED.family, TEXT)
 
 
