@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -13,8 +13,7 @@ import numpy as np
 
 from analysis.data.table import ResultTable
 from analysis.errors import AnalysisError
-from analysis.levels.levels import measured_tau
-from analysis.levels.power import LevelDesign, LevelPower, level_power
+from analysis.levels.power import LevelPower
 from analysis.plan.markers import marker_rates
 from analysis.plan.presets import look_alpha, marker_alpha
 from analysis.power.power import (
@@ -40,6 +39,7 @@ from generators.grading.rubric import headline_parts, is_static
 from registry.ledger.records import Plan
 from registry.result_row import GRADER
 from study.errors import StudyError
+from study.extras.levels.power import level_powers
 from study.files import read_from_elsewhere
 from study.protocol.draw_checks import tested_models
 from study.protocol.protocol import Protocol, Task, read_protocol
@@ -170,35 +170,8 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
         seeds=seeds_curve(design, effort, TARGET, first),
         gaps=gaps_curve(design, effort, TARGET, second),
         cost_per_episode=None if pilot is None else pilot.cost_usd,
-        levels=tuple(_level_powers(protocol, design, table)),
+        levels=tuple(level_powers(protocol, design, table)),
     )
-
-
-def _level_powers(
-    protocol: Protocol, design: PowerDesign, table: ResultTable | None
-) -> Iterator[LevelPower]:
-    """Yield the power of each level of the study's units. τ is that of the table's models, of its
-    controls if it has three; else the largest with which the level is tested."""
-    plan, setting, units = design.plan, design.setting, protocol.units
-    models = set() if table is None else set(table["model"].tolist())
-    early = models & set(plan.standard.pre_exposure if plan.standard else ())
-    measured: Mapping[str, float | None] = {}
-    if table is not None:
-        measured = measured_tau(table, units, early if len(early) > 2 else models)
-    for level in dict.fromkeys(unit.level for unit in units):
-        tau = measured.get(level)
-        levels = LevelDesign(
-            level=level,
-            areas=tuple(unit.area for unit in units if unit.level == level),
-            tau=plan.most_tau if tau is None else tau,
-            measured=tau is not None,
-            run_sd=design.components.sd[0],
-            instances=min(plan.sizes),
-            control_models=setting.control_models,
-            control_runs=setting.control_runs,
-            models=setting.models,
-        )
-        yield level_power(plan, levels, setting.gap)
 
 
 def registered_design(protocol: Protocol, gap: float) -> PowerDesign:
