@@ -10,7 +10,7 @@ import numpy as np
 from analysis.levels.levels import least_p
 from analysis.plan.presets import look_alpha
 from analysis.stats.permutation import Floats, Statistics, westfall_young
-from registry.ledger.draw_records import VARIANT
+from registry.ledger.draw_records import FAMILY, VARIANT
 from registry.ledger.records import Plan
 
 STUDIES, PERMUTATIONS = 400, 3999
@@ -22,14 +22,14 @@ class LevelDesign:
     over units, the SD of a run, the fresh instances of a unit, the control models and the runs of
     each on an instance, and the new models of a look."""
 
-    level: str
-    areas: tuple[str, ...]
-    tau: float
     run_sd: float
     instances: int
     control_models: int
     control_runs: int
     models: int = 1
+    level: str = FAMILY
+    areas: tuple[str, ...] = ()
+    tau: float = 0.0
     measured: bool = True  # τ; else it is the largest with which the level is tested
 
     @property

@@ -1,5 +1,5 @@
-"""The reference solvers as honest agents: every built-in family at every difficulty, solved in a
-container through the agent's tools; and the families of the ladder, solved in a single turn."""
+"""The reference solvers as honest agents: every built-in family at every difficulty, and dressed,
+solved in a container through the agent's tools; and the ladder, in a single turn too."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generators.catalog import INSTALLED, Catalog
+from generators.dressings.family import dressed_family
 from generators.grading.programs import hidden_inputs
 from generators.task import DIFFICULTIES, Family, TaskInstance, TaskSpec
 from generators.validation.result import SOLVER_SCORE
@@ -20,6 +21,7 @@ from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Model
 from harness.models.scripted import HonestAgent
 from harness.spending.purchases import MemoryJournal
+from tests.conftest import ROOT
 from tests.harness.script import Playback, noon, say
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ EVERY = [
     for family in Catalog.built_in().newest()
     for difficulty in DIFFICULTIES
 ]
+FILES = sorted((ROOT / "tests/data/dressings").iterdir())
+DRESSED = tuple(dressed_family(path.name, path.read_text()) for path in FILES)
+EVERY += [pytest.param(family, "easy", id=f"{family.name}/easy") for family in DRESSED]
 
 
 @pytest.mark.slow
@@ -41,7 +46,7 @@ def test_an_honest_agent_solves_it_in_a_container(
     family: Family, difficulty: str, docker_sandboxes: DockerSandboxes
 ):
     instance = family.generate(difficulty, SEED)
-    honest = HonestAgent("honest", 0.0)
+    honest = HonestAgent("honest", 0.0, families=DRESSED)
     assert scored(instance, honest, docker_sandboxes, Mode.AGENTIC) >= SOLVER_SCORE
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.data.table import ResultTable
 from analysis.errors import AnalysisError
-from analysis.levels.power import LevelPower
+from analysis.levels.power import LevelDesign, LevelPower
 from analysis.plan.markers import marker_rates
 from analysis.plan.presets import look_alpha, marker_alpha
 from analysis.power.power import (
@@ -170,7 +170,19 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
         seeds=seeds_curve(design, effort, TARGET, first),
         gaps=gaps_curve(design, effort, TARGET, second),
         cost_per_episode=None if pilot is None else pilot.cost_usd,
-        levels=tuple(level_powers(protocol, design, table)),
+        levels=tuple(level_powers(protocol, _level_design(design), setting.gap, table)),
+    )
+
+
+def _level_design(design: PowerDesign) -> LevelDesign:
+    """Return the design of a level but for its units."""
+    plan, setting = design.plan, design.setting
+    return LevelDesign(
+        run_sd=design.components.sd[0],
+        instances=min(plan.sizes),
+        control_models=setting.control_models,
+        control_runs=setting.control_runs,
+        models=setting.models,
     )
 
 

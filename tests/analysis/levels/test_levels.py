@@ -98,7 +98,7 @@ def test_clean_models_are_called_at_the_level_over_the_models_of_a_look() -> Non
 @pytest.mark.parametrize(("level", "units", "tau"), [(VARIANT, 48, 0.10), (FAMILY, 35, 0.10)])
 def test_power_is_that_of_the_formula(level: str, units: int, tau: float) -> None:
     areas = tuple(f"a{n // 2}" if level == VARIANT else "all" for n in range(units))
-    design = LevelDesign(level, areas, tau, 0.267, 15, 4, 2)
+    design = LevelDesign(0.267, 15, 4, 2, level=level, areas=areas, tau=tau)
     power = level_power(PLAN, design, 0.1)
     wanted = 0.80 if level == VARIANT else 0.66
     assert power.formula == pytest.approx(wanted, abs=0.05)
