@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from importlib.resources import files
+from importlib import import_module
 from typing import Any
 
-import yaml
+from registry.files import read_beside
 
 
 @functools.cache
 def words_in(package: str, name: str) -> Mapping[str, Any]:
     """The texts of a file beside the modules of a package, by their names."""
-    words: Mapping[str, Any] = yaml.safe_load(files(package).joinpath(name).read_text("utf-8"))
+    words: Mapping[str, Any] = read_beside(str(import_module(package).__file__), name)
     return words
 
 

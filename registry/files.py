@@ -64,7 +64,9 @@ def read_beside(module: str, name: str) -> Any:
     """Return what a YAML file of this name holds, beside the module with this ``__file__``."""
     import yaml
 
-    return yaml.safe_load(Path(module).with_name(name).read_text(encoding="utf-8"))
+    # libyaml's reader, if it was built in: the other takes a tenth of a short command's time.
+    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(Path(module).with_name(name).read_text(encoding="utf-8"), fast)  # noqa: S506 - either is safe
 
 
 def sync_path(path: Path | str) -> None:

@@ -78,12 +78,15 @@ def test_a_study_runs_on_the_wheel_from_an_empty_folder(installed: Path, tmp_pat
 
 
 def test_a_library_of_an_extra_that_is_missing_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pyarrow'] = None\n")
+    hidden = "import sys; sys.modules |= {'pyarrow': None, 'xllamacpp': None}\n"
+    (tmp_path / "sitecustomize.py").write_text(hidden)
     (tmp_path / "table.csv").write_text(COUNTS)
     paths = f"{tmp_path}:{ROOT}"
-    refused = run("dosimeter analyze table.csv --allocation random", tmp_path, PYTHONPATH=paths)
-    line = "dosimeter: pyarrow is not installed: pip install 'dosimeter[analysis]'\n"
-    assert (refused.returncode, refused.stderr) == (2, line)
+    analyze = "analyze table.csv --allocation random", "pyarrow", "analysis"
+    for command, library, extra in (analyze, ("models serve smollm2", "xllamacpp", "local")):
+        refused = run(f"dosimeter {command}", tmp_path, PYTHONPATH=paths)
+        line = f"dosimeter: {library} is not installed: pip install 'dosimeter[{extra}]'\n"
+        assert (refused.returncode, refused.stderr) == (2, line)
 
 
 def test_errors_name_every_library_of_an_extra() -> None:

@@ -82,9 +82,9 @@ def connect(timeout: int = 120) -> APIClient:
         client = APIClient(**kwargs_from_env(), version="auto", timeout=timeout)
     except _ENGINE_ERRORS as error:
         raise HarnessError(
-            f"no Docker engine answers at {where}: run `make engine` as root (it installs "
-            "Debian's docker.io and starts dockerd), or start yours; your user must be allowed "
-            "to use it"
+            f"no Docker engine answers at {where}: install and start one (on Debian as root: "
+            "`apt-get install docker.io`, or in a checkout `make engine`), or start yours; your "
+            "user must be allowed to use it"
         ) from error
     if client.base_url.startswith("https://") or "ssh" in client.base_url:
         raise HarnessError(f"the engine at {where} is remote: sandboxes need one on this machine")

@@ -85,7 +85,7 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Owned:
         text = file.read_text().replace("http://127.0.0.1:8000/v1", served.url)
         text = re.sub(r"^  ([\w-]+): (.*)name-at-the-server", r"  \1: \2\1", text, flags=re.M)
         text = re.sub(r"^stamps:.*\n", "", text, flags=re.M)  # they need the network
-        file.write_text(text + "\nsandbox: {kind: local}\n")
+        file.write_text(text)
         study = pipeline.open_study(place)
         draw_tiny(study)
         pipeline.register(study)
@@ -212,7 +212,7 @@ def test_an_input_file_that_no_release_may_hold_is_refused_with_its_row(tmp_path
     lines = [f"{head},files", *(f"{row},{names}" for row, names in zip(rows, files, strict=True))]
     pool.write_text("\n".join(lines), encoding="utf-8")
     protocol = place / "study.yaml"
-    text = protocol.read_text(encoding="utf-8")
+    text = protocol.read_text(encoding="utf-8").replace("kind: local", "kind: docker")
     protocol.write_text(text.replace("    answer: key\n", "    answer: key\n    files: files\n"))
     for command in (["lint", str(protocol)], ["register", "--study", str(place)]):
         result = CliRunner().invoke(main, command)

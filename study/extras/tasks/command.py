@@ -397,10 +397,14 @@ def serve(name: str, port: int) -> None:
     Example:
       dosimeter models serve smollm2
     """
-    server = start_server(find_weights(name), name, "", os.cpu_count() or 1, 8192, port=port)
+    import xllamacpp  # noqa: F401 - if it is missing, that is one line
+
+    # Without a core for the sweep, a short reply took 29 s on a busy machine, and 3 s with one.
+    threads = max(1, (os.cpu_count() or 1) - 1)
+    server = start_server(find_weights(name), name, "", threads, 8192, port=port)
     click.echo(
         f'{{provider: openai, model: {name}, base_url: "{server.url}/v1", api_key_env: "", '
-        "tools: text, max_tokens: 512, context: 8192, retention: none}"
+        "tools: text, max_tokens: 512, context: 8192, seconds: 1800, retention: none}"
     )
     try:
         server.process.wait()

