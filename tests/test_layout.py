@@ -23,12 +23,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold code: neither blank, nor a comment, nor of a docstring. These limits only fall: a
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 43_019,
-    "levels": 1_220,
-    "picard": 11_497,
+    "platform": 43_009,
+    "levels": 1_211,
+    "picard": 11_494,
     "families": 7_321,
-    "benchmarks": 2_777,
-    "tests": 48_796,
+    "benchmarks": 2_773,
+    "tests": 48_641,
 }
 MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 27, 151, 80
 _FAMILIES = ("generators/physics", "generators/ladder", "generators/basics")
