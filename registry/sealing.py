@@ -83,15 +83,19 @@ def derive_identity(identity: str, name: str) -> str:
     return identity_of(derive(b"dosimeter/derived-identity", identity, name))
 
 
-def unit_key(identity: str, name: str) -> bytes:
-    """The key of the digest of a unit's files, which may be revealed without the identity."""
-    return derive(b"dosimeter/unit-key", identity, name)
+def unit_key(identity: str, name: str) -> str:
+    """The key of the digest of a unit's files, which may be revealed without the identity: 64
+    hexadecimal digits."""
+    return derive(b"dosimeter/unit-key", identity, name).hex()
 
 
-def unit_digest(key: bytes, files: Iterable[Sequence[str]]) -> str:
-    """HMAC-SHA256 of a unit's files, each the name, text and text of values, in hexadecimal."""
-    parts = (part.encode() for file in files for part in file)
-    return hmac.digest(key, join_parts(b"dosimeter/unit/1", *parts), "sha256").hex()
+def unit_digest(key: str, files: Iterable[Sequence[str]]) -> str:
+    """HMAC-SHA256 of a unit's files, each the name, text and text of values, in hexadecimal; "" if
+    the key is not 64 such digits."""
+    if not _HEX32.fullmatch(key):
+        return ""
+    parts = (part.encode("utf-8", "replace") for file in files for part in file)
+    return hmac.digest(bytes.fromhex(key), join_parts(b"dosimeter/unit/1", *parts), "sha256").hex()
 
 
 def identity_of(secret: bytes) -> str:

@@ -24,7 +24,7 @@ from analysis.plan.history import WaveHistory
 from analysis.plan.presets import control_models, look_alpha
 from analysis.plan.primary import look_data
 from analysis.plan.results import look_results
-from analysis.plan.verdict import CONTAMINATED, NO_INFLATION, Verdict
+from analysis.plan.verdict import CONTAMINATED, NO_INFLATION, WITHHELD, Verdict
 from analysis.stats.permutation import count_allocations
 from registry.ledger.draw_records import FAMILY, VARIANT, Unit
 from registry.ledger.records import Plan
@@ -122,19 +122,21 @@ def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[Level
     waves = {column.wave for column in means.columns if column.model not in controls}
     columns = [c for c, column in enumerate(means.columns) if column.model in calibrating]
     tau = unit_spread(rows[rows["model"].isin(calibrating)])
-    for wave in look.history.number_looks(waves):
+    for wave, number in look.history.number_looks(waves).items():
         fresh = {c.model for c in means.columns if c.wave == wave} - controls
         data = look_data(means, means.where(wave, [*fresh]), columns)
         stratum, public = data.means.stratum, data.means.public
         units = len(areas) if level == VARIANT else len(public)
         why = _refusal(own, units, 1 / count_allocations(stratum, public), tau)
+        if number > plan.looks:
+            why = f"look {number} is beyond the {plan.looks} registered ones, which have all alpha"
         for result in look_results(own, data, f"{look.registration}|{level}"):
             verdict = replace(result.verdict, hypothesis=level)
             here = (wave, verdict.model)
-            finding, reason = FINDINGS.get(verdict.verdict, "not shown"), verdict.note
+            finding, reason = finding_of(verdict), verdict.note
             if finding == "excluded" and here in look.kept:
                 finding, reason = "not shown", "its provider may have kept what was sealed"
-            if fault := why or look.withheld.get(here, ""):
+            if fault := why or look.withheld.get(here, ""):  # whatever the numbers are
                 finding, reason = "cannot be tested", fault
             yield LevelVerdict(
                 level=level, verdict=verdict, finding=finding, units=units, tau=tau, why=reason
@@ -147,7 +149,14 @@ def least_p(areas: Iterable[str]) -> float:
     return float(1 / math.prod(math.comb(size, size // 2) for size in sizes))
 
 
-FINDINGS: Mapping[str, Finding] = {CONTAMINATED: "shown", NO_INFLATION: "excluded"}
+def finding_of(verdict: Verdict) -> Finding:
+    """Return what a verdict says: without a gap, and where a control failed, it says nothing."""
+    if verdict.estimate is None or verdict.verdict == WITHHELD:
+        return "cannot be tested"
+    return _FINDINGS.get(verdict.verdict, "not shown")
+
+
+_FINDINGS: Mapping[str, Finding] = {CONTAMINATED: "shown", NO_INFLATION: "excluded"}
 
 
 def _refusal(plan: Plan, units: int, least: float, tau: float | None) -> str:

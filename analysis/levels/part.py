@@ -8,7 +8,7 @@ from functools import partial
 
 from analysis.csv_text import csv_files, without
 from analysis.json_values import plain_values
-from analysis.levels.levels import FINDINGS, LEVELS, Finding, LevelVerdict
+from analysis.levels.levels import LEVELS, Finding, LevelVerdict, finding_of
 from analysis.plan.verdict import INCONCLUSIVE, Verdict
 from analysis.report.figures import style
 from analysis.report.figures.intervals import draw_gaps
@@ -86,8 +86,7 @@ def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterat
     tested = {(each.verdict.wave, each.verdict.model) for each in found}
     for verdict in instances:
         if (verdict.wave, verdict.model) in tested:
-            finding = FINDINGS.get(verdict.verdict, "not shown")
-            yield _Row(INSTANCE, verdict, finding, verdict.note)
+            yield _Row(INSTANCE, verdict, finding_of(verdict), verdict.note)
     for each in found:
         yield _Row(each.level, each.verdict, each.finding, each.why)
 

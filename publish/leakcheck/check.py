@@ -12,7 +12,7 @@ import io
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, TypeVar
@@ -208,9 +208,11 @@ def regenerate(entry: DrawnInstance, find_family: FindFamily) -> Instance:
 def _corpus(
     public: Iterable[DrawnInstance], private: Iterable[DrawnInstance], find_family: FindFamily
 ) -> Iterator[Excuse]:
-    """Yield what is not secret: of the public arm's instances, and of those of seeds never
-    drawn."""
+    """Yield what is not secret: of the public arm's instances, and of those of seeds never drawn;
+    of these not the prompts of tasks without a public instance, which stay sealed as a whole."""
+    shown: set[tuple[str, str]] = set()
     for entry in public:
+        shown.add((f"{entry.family}@{entry.version}", entry.difficulty))
         yield Excuse.of(*regenerate(entry, find_family), Seed.from_hex(entry.seed).item)
     strata = {
         (f"{secret_entry.family}@{secret_entry.version}", secret_entry.difficulty)
@@ -218,12 +220,15 @@ def _corpus(
     }
     for name, difficulty in sorted(strata):
         for index in range(CONTROLS):
-            yield _control(find_family(name), name, difficulty, index)
+            sealed = (name, difficulty) not in shown
+            yield _control(find_family(name), name, difficulty, index, sealed)
 
 
 @kept_by_family(64)  # a release and each report ask for the same
-def _control(family: Family, name: str, difficulty: str, index: int) -> Excuse:
+def _control(family: Family, name: str, difficulty: str, index: int, sealed: bool) -> Excuse:
     instance = family.generate(difficulty, _CONTROL_SEED.child(name, difficulty, index))
+    if sealed:
+        instance = replace(instance, brief=replace(instance.brief, prompt=""))
     return Excuse.of(instance, family.key(instance.truth))
 
 

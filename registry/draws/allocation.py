@@ -82,6 +82,12 @@ def allocate(
     )
 
 
+def sealed_strata(sealed: SealedSet) -> frozenset[str]:
+    """Return the strata of a draw whose units stay sealed."""
+    hidden = sealed_units(sealed.units, sealed.allocation_seed)
+    return frozenset(name for unit in hidden for name in unit.strata)
+
+
 def places_of(sealed: SealedSet) -> tuple[Place, ...]:
     """Return the places of the seeds of a draw, in the order drawn. Raises RegistryError."""
     sizes, seed = sealed.seeds_per_arm, sealed.allocation_seed

@@ -14,7 +14,7 @@ from registry.canonical import canonical_bytes, digest_bytes, parse_canonical
 from registry.draws.allocation import places_of
 from registry.errors import BrokenPromise, MissingKey, RegistryError
 from registry.ledger.chain import Entry, Ledger
-from registry.ledger.draw_records import Revealed, SealedSet
+from registry.ledger.draw_records import Revealed, SealedSet, sizes_of
 from registry.ledger.records import read_record
 from registry.sealing import DrawnInstance, commitments_of, unit_digest
 from registry.stores.base import Store
@@ -124,22 +124,22 @@ def check_reveal(revealed: RevealedSeeds, sealed: SealedSet) -> Iterator[str]:
         return
     whole, files = is_whole(sealed, revealed.tranches), {unit.name: unit for unit in revealed.units}
     for unit in sealed.units if whole else ():
-        shown = files.get(unit.name)
-        if unit.digest and shown is None:
-            yield f"the files of unit {unit.name} are missing"
-        elif shown and unit_digest(bytes.fromhex(shown.key), shown.files) != unit.digest:
-            yield f"the files of unit {unit.name} are not those that were announced"
+        shown = files.get(unit.name, RevealedUnit(unit.name, "", ()))
+        if unit.digest and unit_digest(shown.key, shown.files) != unit.digest:
+            yield f"the files of unit {unit.name} are missing, or not those that were announced"
     try:
         opened = commitments_of(revealed.seeds)
     except (RegistryError, ValueError):
         yield "a seed or nonce in it is not 64 hexadecimal digits"
         return
+    sizes = zip(sealed.strata, sizes_of(sealed.seeds_per_arm, sealed.strata), strict=True)
+    strata = [name for name, size in sizes for _ in range(2 * (size + sum(sealed.reserve)))]
     for leaf, seed, commitment in zip(revealed.leaves, revealed.seeds, opened, strict=True):
         if commitment != sealed.commitments[leaf]:
             yield f"seed {leaf} is not what was committed to"
         if (seed.arm, seed.tranche) != places[leaf]:
             yield f"seed {leaf} is in another arm or tranche than the allocation gives"
-        if seed.stratum != sealed.strata[leaf * len(sealed.strata) // len(places)]:
+        if seed.stratum != strata[leaf]:
             yield f"seed {leaf} is of another stratum than was drawn there"
 
 

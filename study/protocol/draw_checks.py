@@ -89,7 +89,7 @@ def missing_controls(protocol: Protocol, wave: int) -> Iterator[tuple[str, str]]
 
 def _hopeless_faults(protocol: Protocol) -> Faults:
     """Yield too few instances for any p that the plan would call a finding."""
-    plan = protocol.registered_plan()
+    plan = protocol.tested_plan()
     least, alpha = least_p(plan, protocol.reserve), look_alpha(plan)
     if least > alpha:
         yield (

@@ -48,7 +48,7 @@ class UnitsStated:
         for (level, area), index in self._places.items():
             count = sum((u.level, u.area) == (level, area) for u in self.units())
             if level == VARIANT and count != 2:
-                message = f"pair {area!r} has {count} tasks or units, and it takes two"
+                message = f"pair {area!r} has {count} of the two units that it takes"
                 yield ("tasks", index, "pair"), message
             elif count < 2:
                 message = f"area {area!r} has one unit: half of its units stay sealed; give it more"

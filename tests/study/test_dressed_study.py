@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from itertools import chain
@@ -10,12 +11,18 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from registry.canonical import canonical_bytes
+from registry.draws.allocation import sealed_strata
+from registry.provenance import utc_now
 from study import api
 from study.errors import StudyError
+from study.extras.reveal.reveal import check_revealed, reveal
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.lint.later_refusals import unproved_tasks
+from study.steps.publish.release import scan_for_leaks
 from study.steps.verify.verify import VerifyRequest
+from study.workspace.study import Study
 from tests.cases import cases
 from tests.conftest import ROOT
 from tests.study.cli.program import run
@@ -66,3 +73,43 @@ def test_a_faulty_dressing_is_named_at_its_task(
     with pytest.raises(StudyError, match=re.escape(f"{path.name}:{line}: ")) as caught:
         init_study(folder, STUDY)
     assert words in str(caught.value)
+
+
+PAIRED = STUDY.replace("questions: [easy]}", "questions: [easy], pair: mean}", 1).replace(
+    "{template: dressings/order_statistics_series.yaml, questions: [easy]}",
+    "{family: compute_average, difficulty: easy, pair: mean}",
+)
+
+
+@pytest.fixture
+def sealed(folder: Path) -> Study:
+    """A released study of a pair whose dressing stays sealed."""
+    init_study(folder, PAIRED)
+    study = pipeline.open_study(folder)
+    promise_unchecked(study)
+    assert sealed_strata(study.sealed_set()) == {"compute_average_ledger/easy"}
+    pipeline.publish(study, None, nobody)
+    return study
+
+
+def test_the_file_of_a_sealed_sibling_is_in_no_release_and_found_in_one(sealed: Study) -> None:
+    release, text = sealed.folder / "release", (sealed.folder / LEDGER).read_text()
+    assert not (release / "templates").exists()
+    assert scan_for_leaks(sealed, [release], nobody) == ()
+    for name in ("README.md", "templates/theirs.yml", "notes"):
+        path = release / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{path.read_text() if path.exists() else ''}\n{text}")
+        assert {leak.file for leak in scan_for_leaks(sealed, [path], nobody)} == {str(path)}
+
+
+def test_a_reveal_shows_the_file_of_a_sealed_sibling(sealed: Study) -> None:
+    _, path = reveal(sealed, (0,), "over", utc_now)
+    assert check_revealed(sealed, path, nobody) == (12, ())
+    shown = json.loads(path.read_text())
+    (unit,) = shown["units"]
+    assert unit["files"][0][1] == (sealed.folder / LEDGER).read_text()
+    for key, value in (("key", "00" * 32), ("key", "no key"), ("files", [])):
+        path.write_bytes(canonical_bytes(shown | {"units": [unit | {key: value}]}))
+        _, problems = check_revealed(sealed, path, nobody)
+        assert any("files of unit compute_average_ledger/easy" in each for each in problems)

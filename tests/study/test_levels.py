@@ -7,6 +7,8 @@ import csv
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.cases import cases
+from tests.conftest import ROOT
 from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.study.conftest import draw_tiny, run_wave
 
@@ -117,6 +120,8 @@ def test_the_store_verifies_and_a_reveal_shows_everything(studied: Study) -> Non
         return result.output
 
     run("verify", "--study", str(studied.folder))
+    script = ROOT / "tests/external_check.py"
+    subprocess.run([sys.executable, script, studied.folder / "store"], check=True)
     run("reveal", "--all", "--study", str(studied.folder))
     run(
         "reveal",

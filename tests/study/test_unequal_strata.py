@@ -14,7 +14,9 @@ import pytest
 
 from analysis.data.table import weigh_strata
 from analysis.power.variance_components import allocation
+from registry.provenance import utc_now
 from registry.verify.verify import verify_study
+from study.extras.reveal.reveal import check_revealed, reveal
 from study.protocol.protocol import read_protocol
 from study.steps import pipeline
 from study.steps.sweep.estimate import planned_episodes
@@ -59,6 +61,8 @@ def test_its_report_has_no_deviation_and_a_stranger_verifies_it(study: Study) ->
     assert verify_study(study.store, study.identities()).holds
     script = ROOT / "tests/external_check.py"
     subprocess.run([sys.executable, script, study.folder / "store"], check=True)
+    _, path = reveal(study, (0,), "over", utc_now)
+    assert check_revealed(study, path, lambda *step: None) == (12, ())
 
 
 @pytest.mark.parametrize(("sizes", "wanted"), cases(__file__, "sizes"))

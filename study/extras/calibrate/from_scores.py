@@ -20,7 +20,7 @@ from analysis.calibrate.calibration import (
     read_calibration,
 )
 from analysis.data.seed_means import SeedMeans, make_seed_means
-from analysis.data.table import ResultTable, one_of
+from analysis.data.table import ResultTable, one_of, without_strata
 from analysis.json_values import plain_values
 from analysis.plan.burned import keep_rows
 from analysis.plan.markers import marker_rates
@@ -30,6 +30,7 @@ from analysis.stats.adjustment import control_means
 from analysis.stats.permutation import Bools, Floats, Ints
 from harness.storage import calibration_key
 from registry.canonical import canonical_bytes, digest_bytes
+from registry.draws.allocation import sealed_strata
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Entry
 from registry.ledger.inventory import write_inventory
@@ -76,7 +77,8 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> RecordedCalibrat
     """
     check_doses(request.doses, request.replicates)
     registered = registration_of(study)
-    plan, registration = registered.plan, record_digest(registered)
+    plan = without_strata(registered.plan, sealed_strata(study.sealed_set()))
+    registration = record_digest(registered)
     snapshot = take_snapshot(study)
     wave, model = _chosen(snapshot, plan, request)
     record_look(snapshot, [snapshot.waves[wave]], CALIBRATE)

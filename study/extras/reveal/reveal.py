@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from generators.catalog import Catalog
+from generators.dressings.family import task_family
+from generators.errors import GeneratorError
 from publish.errors import PublishError
 from publish.leakcheck.check import regenerate
 from registry.draws.reveal import (
@@ -17,6 +19,7 @@ from registry.draws.reveal import (
     reveal_bytes,
     write_reveal,
 )
+from registry.errors import BrokenPromise
 from registry.files import write_whole
 from registry.ledger.draw_records import Revealed, Unit
 from registry.sealing import DrawnInstance, unit_key
@@ -86,7 +89,7 @@ def reveal(
 def _revealed_unit(study: Study, unit: Unit) -> RevealedUnit:
     key = unit_key(study.own_identities()[0], unit.name)
     files = tuple((s.name, s.text, s.values) for s in study.protocol.files_of(unit))
-    return RevealedUnit(unit.name, key.hex(), files)
+    return RevealedUnit(unit.name, key, files)
 
 
 def check_revealed(study: Study, path: Path, watch: Watch) -> tuple[int, tuple[str, ...]]:
@@ -106,11 +109,11 @@ def check_revealed(study: Study, path: Path, watch: Watch) -> tuple[int, tuple[s
         for entry in study.ledger.entries()
     ):
         problems.append("no record of the ledger reveals these tranches")
-    catalog = study.protocol.catalog
-    if files := [file for unit in revealed.units for file in unit.files]:
-        from generators.templates.family import template_family
-
-        catalog = catalog.with_templates(template_family(*file) for file in files)
+    try:
+        families = [task_family(*file) for unit in revealed.units for file in unit.files]
+    except GeneratorError as error:
+        raise BrokenPromise(f"{path}: a file of a unit: {error}") from error
+    catalog = study.protocol.catalog.with_templates(families)
     return len(revealed.seeds), (*problems, *_remade(catalog, revealed.seeds, watch))
 
 

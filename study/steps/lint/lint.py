@@ -119,13 +119,19 @@ def _unlike_siblings(protocol: Protocol) -> Faults:
     a leak could make."""
     tasks = {task.stratum: task for task in protocol.tasks}
     forms: dict[str, list[tuple[object, ...]]] = {}
-    for unit in protocol.units if not protocol.pools else ():
+    columns = {f"{p.family}/{name}": p.columns for p in protocol.pools for name in p.strata}
+    for unit in protocol.units:
         for stratum in unit.strata if unit.level == VARIANT else ():
-            task, example = tasks[stratum], example_of(tasks[stratum], protocol.catalog)
-            brief, parts = example.brief, example.rubric.parts
-            kinds = {asset.media_type for asset in brief.assets}
-            checks = {type(part.check) for part in parts}
-            form = (task.mode, brief.answer_schema, bool(brief.collect), kinds, checks)
+            task, of = tasks[stratum], columns.get(stratum)
+            form: tuple[object, ...]
+            if of is not None:  # items, which are read when they are drawn
+                form = (task.mode, of.score, task.family, bool(of.files), bool(of.choices))
+            else:
+                example = example_of(task, protocol.catalog)
+                brief, parts = example.brief, example.rubric.parts
+                kinds = {asset.media_type for asset in brief.assets}
+                checks = {type(part.check) for part in parts}
+                form = (task.mode, brief.answer_schema, bool(brief.collect), kinds, checks)
             forms.setdefault(unit.area, []).append(form)
     for pair, own in forms.items():
         names = ("mode", "form of the answer", "place of it", "kinds of files", "kinds of checks")
@@ -133,7 +139,7 @@ def _unlike_siblings(protocol: Protocol) -> Faults:
         if unlike:
             yield (
                 ("tasks",),
-                f"pair {pair!r}: siblings have one {unlike[0]}, and these differ in it",
+                f"pair {pair!r}: siblings have the same {unlike[0]}, and these differ in it",
             )
 
 

@@ -20,7 +20,7 @@ from registry.checkpoints.checkpoint import (
     put_checkpoint,
     sign_checkpoint,
 )
-from registry.draws.allocation import sealed_units
+from registry.draws.allocation import sealed_strata
 from registry.ledger.chain import Entry
 from registry.ledger.records import Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
@@ -136,8 +136,7 @@ def build_look(
     history = history_of(entries, registered.plan)
     watch("testing", 1, _STEPS)
     table, sealed = make_table(rows), study.sealed_set()
-    hidden = sealed_units(sealed.units, sealed.allocation_seed)
-    plan = without_strata(registered.plan, {name for unit in hidden for name in unit.strata})
+    plan = without_strata(registered.plan, sealed_strata(sealed))
     controls = [c for share in shares for c in share.controls(plan, plan_digest)]
     analysis = analyse(plan, table, plan_digest, history=history, controls=controls)
     published = next((entry.time[:10] for entry in entries if entry.kind == "release"), "")
