@@ -17,7 +17,7 @@ from analysis.report.write import DATA, check_folder, write_files, write_report
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.extras.tables.external_table import analyze_table
-from study.extras.tables.harness_logs import HARNESSES, import_logs
+from study.extras.tables.harness_logs import KINDS, import_logs
 from study.extras.templates.import_results import (
     Imported,
     import_parametr,
@@ -35,7 +35,7 @@ FOLDERS = ("picard", "parametr")
 
 
 @click.command(name="import")
-@click.argument("kind", type=click.Choice([*FOLDERS, *HARNESSES]), metavar="KIND")
+@click.argument("kind", type=click.Choice([*FOLDERS, *KINDS]), metavar="KIND")
 @click.argument("places", nargs=-1, required=True, metavar="[NAME=]FILE|DIR…")
 @click.option(
     "--arm",
@@ -118,7 +118,7 @@ def _import_wave(
     from study.extras.tables.elsewhere import import_wave
 
     if kind in FOLDERS:
-        raise click.UsageError(f"--wave takes logs of {', '.join(HARNESSES)}")
+        raise click.UsageError(f"--wave takes logs of {', '.join(KINDS)}")
     wave = options["wave"]
     request = SweepRequest(wave, allow_dirty=options["allow_dirty"])
     with progress_watch(f"wave {wave}") as watch:

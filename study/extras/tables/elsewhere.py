@@ -8,7 +8,6 @@ come in the order of their ids.
 
 from __future__ import annotations
 
-import base64
 import hmac
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -156,11 +155,7 @@ def _row(name: str, messages: Sequence[Message], form: str) -> dict[str, Any]:
 
 
 def _chat_message(message: Message) -> dict[str, Any]:
-    pictures = (
-        f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
-        for image in message.images
-    )
-    images = [{"type": "image", "image": picture} for picture in pictures]
+    images = [{"type": "image", "image": image.url} for image in message.images]
     content = [{"type": "text", "text": message.text}, *images] if images else message.text
     return {"role": str(message.role), "content": content}
 

@@ -22,13 +22,6 @@ from study.errors import StudyError
 from study.extras.templates.import_results import Imported, make_row
 from study.files import read_from_elsewhere
 
-HARNESSES: Mapping[str, str] = {
-    "inspect": "Inspect",
-    "lm-eval": "lm-evaluation-harness",
-    "eee": "Every Eval Ever",
-    "harbor": "Harbor",
-    "jsonl": "JSON lines",
-}
 M = TypeVar("M", bound=BaseModel)
 NO_SCORE = "no score"
 _MOST_BYTES = 2_000_000_000

@@ -7,7 +7,6 @@ call never go deeper than one object.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -322,13 +321,7 @@ def _content(message: Message) -> str | list[Json]:
     if not message.images and not message.reasoning:
         return message.text
     thought = [{"type": "reasoning", "reasoning": message.reasoning}]
-    images = [
-        {
-            "type": "image",
-            "image": f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}",
-        }
-        for image in message.images
-    ]
+    images = [{"type": "image", "image": image.url} for image in message.images]
     text = {"type": "text", "text": message.text}
     return [*(thought if message.reasoning else []), text, *images]
 
