@@ -75,21 +75,8 @@ def test_a_hostile_program_passes_nothing_and_is_no_failure_of_ours(
 def test_what_an_agent_plants_in_its_sandbox_does_not_reach_the_tests(
     docker_sandboxes: DockerSandboxes,
 ) -> None:
-    planted = call(
-        (
-            "execute_python",
-            {
-                "code": "import os, pathlib\n"
-                "for place in ('/work', '/tmp', '/dev/shm'):\n"
-                "    pathlib.Path(place, 'planted.txt').write_text('planted')\n"
-            },
-        )
-    )
-    program = (
-        "import pathlib\n"
-        "for place in ('/work', '/tmp', '/dev/shm'):\n"
-        "    print(place, pathlib.Path(place, 'planted.txt').exists())\n"
-    )
+    planted = call(("execute_python", {"code": cases(__file__, "plant")}))
+    program = cases(__file__, "look")
     episode = attempt(docker_sandboxes, [planted, *leave(program)], trusted=False, limits=LIMITS)
     printed = {run.output for run in episode.program_runs} - {""}  # of one out of its seconds
     assert printed == {"/work False\n/tmp False\n/dev/shm False\n"}

@@ -174,16 +174,7 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     assert found.unchecked == ()
     assert found.head == head
     # a wave: its key and instances, and three objects for each of three episodes; and its list
-    assert dict(found.counts) == {
-        "ledger records": 7,
-        "sealed sets": 1,
-        "sealed entries opened": 6,
-        "closed waves": 2,
-        "keys of runs opened": 2,
-        "objects": 2 * (2 + 9 + 1),
-        "ciphertexts opened": 2 * (2 + 9),
-        "signatures of objects": 2 * (1 + 9),
-    }
+    assert dict(found.counts) == cases(__file__, "counts")
     assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
     without = _verify(folder, key=False)
     assert without.holds

@@ -128,15 +128,7 @@ def by_the_plan(plan: Plan, table: ResultTable, models: Sequence[str]) -> Primar
         (plan_of(), 3, True, 0.06, 1),
         (plan_of(), 2, False, 0.09, 2),
     ],
-    ids=[
-        "several",
-        "holm",
-        "in the place of one",
-        "exclusive",
-        "missing, holm",
-        "missing",
-        "tranches",
-    ],
+    ids=["several", "holm", "instead", "exclusive", "missing, holm", "missing", "tranches"],
 )
 def test_it_says_what_the_plans_test_says(
     plan: Plan, others: int, instead: bool, lost: float, parts: int

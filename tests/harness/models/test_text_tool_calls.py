@@ -63,18 +63,9 @@ def test_several_calls_are_read_in_order_and_line_breaks_in_programs_pass() -> N
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "I would use a tool_call here.",
-        ANSWER,
-        '{"x": 1}',
-        '{"name": "Ada", "arguments": {"x": 1}}',
-        f"A call looks like {LIST}, I am told.",
-        f"<think>maybe <tool_call>{LIST}</tool_call>",
-        "</tool_call>",
-        "",
-    ],
-)
+    "text", [*cases(__file__, "answers"), ANSWER, f"A call looks like {LIST}, I am told.",
+             f"<think>maybe <tool_call>{LIST}</tool_call>"]
+)  # fmt: skip
 def test_what_is_no_call_is_an_answer(text: str) -> None:
     assert read_calls(text, TOOLS) == ()
 

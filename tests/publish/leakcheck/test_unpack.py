@@ -156,17 +156,7 @@ def in_strings(count: int) -> bytes:
         (json.dumps({"a": ["word"] * 30_000}, indent=1).encode(), "JSON of more than 100000"),
         (b'{"a":1}\n' + json.dumps(["word"] * 30_000).encode(), "JSON of more than 100000"),
     ],
-    ids=[
-        "deep",
-        "deep line",
-        "number",
-        "in strings",
-        "long and deep",
-        "long number",
-        "long",
-        "long, indented",
-        "long line",
-    ],
+    ids=cases(__file__, "unread"),
 )
 def test_json_that_is_not_read_is_listed(
     small_blocks: None, kinds: Kinds, seed: str, data: bytes, says: str

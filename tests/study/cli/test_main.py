@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,10 +27,8 @@ DRAWN = ["announcement", "sealed-set", "preregistration", "study-files"]
 def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path) -> None:
     init_study(tmp_path / "study", TINY)
     folder = str(tmp_path / "study")
-    assert (
-        "ledger"
-        not in run("register", "--draw", "--study", folder, "--underpowered", SMALLNESS).stderr
-    )
+    draw = ("register", "--draw", "--study", folder, "--underpowered", SMALLNESS)
+    assert "ledger" not in run(*draw).stderr
     quiet, verbose = (run(*flags, "log", "--study", folder) for flags in ((), ("-v",)))
     assert verbose.stdout == quiet.stdout
     assert "INFO study.workspace.address: study tiny in" in verbose.stderr
@@ -147,38 +143,18 @@ def test_a_corrupted_ledger_is_named_by_every_step(tmp_path: Path) -> None:
         assert "ledger/00000001.json" in refusal(*step, "--study", str(tmp_path), code=3)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("this machine does not let us mount a file system")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
 def test_a_full_store_is_one_clear_error_and_nothing_half_written(
     tmp_path: Path, small_disk: Path
 ) -> None:
     init_study(tmp_path / "study", TINY + f"store: {small_disk}\n")
-    (small_disk / "filler").write_bytes(b"x" * 60_000)
-    message = refusal(
-        "register", "--draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS
-    )
+    (small_disk / "filler").write_bytes(b"x" * 258_000)  # all but one page
+    draw = ("register", "--draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS)
+    message = refusal(*draw)
     assert str(small_disk) in message
     assert "space" in message or "full" in message
     assert not list((small_disk / "ledger").glob("*.json"))
     (small_disk / "filler").unlink()
-    assert (
-        run(
-            "register", "--draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS
-        ).exit_code
-        == 0
-    )
+    assert run(*draw).exit_code == 0
 
 
 def test_a_full_disk_beside_the_store_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
@@ -217,20 +193,11 @@ def test_tasks_make_writes_what_an_agent_sees_and_the_key_only_if_asked(tmp_path
     assert (blind / inputs).read_bytes() == (open_ / inputs).read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("tasks", "make", "no_task", "--seed", SEED), "no_task"),
-        (("tasks", "make", "count_circle", "--seed", SEED), "count_circles"),
-        (("tasks", "make", "compute_average/hrad", "--seed", SEED), "hard"),
-        (("tasks", "make", "compute_average@9", "--seed", SEED), "known: 3"),
-        (("tasks", "make", "compute_average", "--seed", "5e"), "64 hexadecimal digits"),
-        (("tasks", "make", "compute_average", "--seed", "zz" * 32), "64 hexadecimal digits"),
-    ],
-)
+@pytest.mark.parametrize(("task", "seed", "words"), cases(__file__, "not_made"))
 def test_tasks_make_refuses_what_there_is_not(
-    tmp_path: Path, arguments: tuple[str, ...], words: str
+    tmp_path: Path, task: str, seed: str, words: str
 ) -> None:
+    arguments = ("tasks", "make", task, "--seed", seed)
     assert words in refusal(*arguments, "--out", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from generators.seed import Seed
 from generators.templates.family import template_family
@@ -44,20 +43,7 @@ def test_a_template_draws_the_values_of_the_file(checkout: Path) -> None:
     folder = checkout.parent
     done = run("template", "values", "--from", str(checkout), "--out", str(folder / "v.yml"))
     assert done.exit_code == 0, done.output
-    template = "values: v.yml\n" + yaml.safe_dump(
-        {
-            "tests": [
-                {
-                    "question_id": 1,
-                    "samples": 1,
-                    "template": "{{entity1}} {{semantic1:city}} {{semantic1:email}}",
-                    "scoring_type": "stringmatch",
-                    "expected_response": "{{entity1}}",
-                }
-            ]
-        }
-    )
-    (folder / "mine.yml").write_text(template)
+    (folder / "mine.yml").write_text(cases(__file__, "drawing"))
     family = template_family(*read_template(folder, "mine.yml"))
     prompts = {
         prepare(family.compiled("1"), Seed(bytes([i]) * 32)).prompt.split()[:2][0]

@@ -174,19 +174,7 @@ def test_a_fault_is_one_error_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("missing.yml", "No such file or directory; give a template file, or one of the library"),
-        ("missing/mine.yml", "No such file or directory"),
-        (
-            f"{'a' * 70}.yml",
-            "a task's name would be 70 characters long; name the file with at most",
-        ),
-        (f"{'a' * 300}.yml", "File name too long"),
-        (f"a{BIDI}b.yml", "U+202E"),
-        ("___.yml", "gives no name for a task"),
-        ("folder", "Is a directory"),
-    ],
+    ("name", "words"), [*cases(__file__, "bad_names"), (f"{'a' * 300}.yml", "File name too long")]
 )
 def test_a_file_by_a_bad_name_is_one_error(
     tmp_path: Path, few_samples: None, name: str, words: str

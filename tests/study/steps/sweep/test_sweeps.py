@@ -121,19 +121,7 @@ def test_a_sweep_on_two_raylets_survives_the_death_of_one(cluster: Any, tmp_path
     assert all(episode.attempt == 1 for episode in episodes), "no attempt failed, none is repeated"
 
 
-PAID_STUDY = STUDY.replace(
-    "waves:",
-    """\
-  paid:
-    provider: openai
-    model: m-1
-    base_url: http://127.0.0.1:9/v1
-    api_key_env: NOVA_KEY
-    context: 100000
-    retention: none
-waves:
-  - {models: [paid], modes: {compute_average/easy: single_turn}}""",
-)
+PAID_STUDY = STUDY.replace("waves:", cases(__file__, "paid"))
 
 
 @pytest.mark.slow
