@@ -8,6 +8,7 @@ A hook is a function of an extra that a step calls if the extra is there:
 - ``regrades(study)``: further grades to make again (``study/steps/verify/regrade.py``)
 - ``pin_judge(pin)``, ``build_judge(pin, ...)``: a model of ``judges`` in study.yaml
 - ``shortfalls``, ``describe_chances``: the power of a plan before its draw
+- ``sibling_faults(protocol)``: pairs that differ by more than wording
 - ``after_demo_wave(study, wave)``: what the demo does with a closed wave
 
 To take an extra out, delete its folders (its noun in ``study/extras``, ``harness``, ``analysis``
@@ -94,7 +95,10 @@ EXTRAS = (
         (".tool_use:look",),
         needs=("judge", "tables"),
     ),
-    Extra("levels", hooks=(".contribution:look", ".contribution:shortfalls")),
+    Extra(
+        "levels",
+        hooks=tuple(f".contribution:{name}" for name in ("look", "shortfalls", "sibling_faults")),
+    ),
     Extra(
         "power",
         (("power", DESIGN, "simulate the plan: seeds needed, smallest leak that it finds"),),

@@ -1,11 +1,11 @@
 """Check a revealed study from its public files, as docs/formats.md says, without dosimeter."""
 
 import argparse
-import base64
 import hashlib
 import hmac
 import json
 import re
+from binascii import a2b_base64, b2a_base64, unhexlify
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +16,9 @@ RECORD = re.compile(
     rb'(?s)\{"body":(\{.*\}),"kind":"[a-z-]+","previous":"sha256:\w{64}","sequence":\d+'
     rb'(,"signature":"[0-9a-f]{128}"),"signer":"[0-9a-f]{64}","time":"[\d-]{10}T[\d:]{8}Z"\}'
 )
-OPERATOR = {"run-manifest", "exported", "wave-closed", "graded", "regraded", "judge-checked"}
-OPERATOR |= {"probed", "attempts-begun"}
+OPERATOR = "run-manifest exported wave-closed graded regraded judge-checked probed attempts-begun"
 QUICKNET = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
-DRAWN = ("strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients", "entropy")
-PARTIES = ("study", "operator_recipient", "operator_signer")
+DRAWN = "strata units seeds_per_arm reserve root ciphertext recipients entropy"
 
 
 def broken(place, rules):
@@ -45,41 +43,39 @@ def merkle(leaves):
     return hashlib.sha256(b"\1" + merkle(leaves[:split]) + merkle(leaves[split:])).digest()
 
 
-def is_signed(public, signature, message):
+def is_signed(key, sig, data):
     with suppress(Exception):  # InvalidSignature, or ValueError for what is no key
-        return Ed25519PublicKey.from_public_bytes(public).verify(signature, message) is None
+        return not Ed25519PublicKey.from_public_bytes(unhexlify(key)).verify(unhexlify(sig), data)
 
 
 def commitment(seed):
-    parts = (b"dosimeter/commitment", b"1", seed["instance"].encode(), bytes.fromhex(seed["seed"]))
-    return hmac.new(bytes.fromhex(seed["nonce"]), join(*parts), hashlib.sha256).hexdigest()
+    parts = (b"dosimeter/commitment", b"1", seed["instance"].encode(), unhexlify(seed["seed"]))
+    return hmac.new(unhexlify(seed["nonce"]), join(*parts), hashlib.sha256).hexdigest()
 
 
 def allocation_seed(announced, value):
-    content, study = bytes.fromhex(value), announced["study"].encode()
+    content, study = unhexlify(value), announced["study"].encode()
     message = join(b"dosimeter/allocation-secret/1", study)
     if announced["beacon"]:
         content = hashlib.sha256(content).digest()  # of the beacon's signature
     elif hmac.new(content, message, hashlib.sha256).hexdigest() != announced["commitment"]:
         return None  # not the value that was announced
-    parts = (b"dosimeter/allocation-seed/1", study, bytes.fromhex(announced["root"]), content)
+    parts = (b"dosimeter/allocation-seed/1", study, unhexlify(announced["root"]), content)
     return hashlib.sha256(join(*parts)).hexdigest()
 
 
 def places(drawn):
-    size, seed, areas = drawn["seeds_per_arm"], bytes.fromhex(drawn["allocation_seed"]), {}
+    size, seed, areas = drawn["seeds_per_arm"], unhexlify(drawn["allocation_seed"]), {}
     for unit in drawn.get("units", []):
         names = [unit[name].encode() for name in ("level", "area", "name")]
         rank = hashlib.sha256(join(b"dosimeter/units/1", seed, *names)).digest()
         areas.setdefault(tuple(names[:2]), []).append((rank, unit["strata"]))
-    halves = (sorted(own)[: len(own) // 2] for own in areas.values())
-    sealed = {stratum for half in halves for _, strata in half for stratum in strata}
+    sealed = {s for u in areas.values() for _, strata in sorted(u)[: len(u) // 2] for s in strata}
     sizes = size if isinstance(size, list) else [size] * len(drawn["strata"])
     for size, stratum in zip(sizes, drawn["strata"], strict=True):
         counts = enumerate((size, *drawn.get("reserve", [])))
-        allotted = [(a, n) for n, k in counts for a in ("public", "private") for _ in range(k)]
-        if stratum in sealed:
-            allotted = [("private", n) for _, n in allotted]
+        arms = "private" if stratum in sealed else "public", "private"
+        allotted = [(arm, n) for n, k in counts for arm in arms for _ in range(k)]
         tag = b"dosimeter/allocation/1", seed, stratum.encode()
         ranks = [hashlib.sha256(join(*tag, b"%d" % n)).digest() for n in range(len(allotted))]
         by_rank = dict(zip(sorted(ranks), allotted, strict=True))
@@ -92,14 +88,12 @@ def check_record(path, key, records):
     last = records[-1] if records else {"digest": "sha256:" + "0" * 64, "time": ""}
     records.append(record)
     kind, signer, first = record["kind"], record["signer"], records[0]
-    by_operator = kind in OPERATOR and signer == first["body"].get("operator_signer")
-    known = signer == (key or first["signer"]) or by_operator
+    operator = first["body"].get("operator_signer") if kind in OPERATOR.split() else None
     message = join(b"dosimeter/ledger/1", data.replace(signed, b""), size=8)
-    right = is_signed(bytes.fromhex(signer), bytes.fromhex(record["signature"]), message)
-    yield right, "was altered: its signature does not hold"
+    yield is_signed(signer, record["signature"], message), "was altered: its signature is wrong"
     yield record["sequence"] == int(path.stem) == len(records) - 1, "a record before it is missing"
     yield record["previous"] == last["digest"], "the record before it was altered or replaced"
-    yield known, f"a {kind} record that another key than the study's has signed"
+    yield signer in (key or first["signer"], operator), f"a {kind} record that another key signed"
     yield record["time"] >= last["time"], "dated before the record before it"
 
 
@@ -108,13 +102,12 @@ def check_checkpoint(path, records):
     origin, size, root, head = text.split("\n")
     study, files = records[0]["signer"], [record["data"] for record in records[: int(size)]]
     name, code = re.fullmatch(r"— (\S+) (\S+)\n", line).groups()
-    key, data = bytes.fromhex(study), base64.b64decode(code, validate=True)
-    ident = hashlib.sha256(name.encode() + b"\n\1" + key).digest()[:4]
+    data = a2b_base64(code, strict_mode=True)
+    ident = hashlib.sha256(name.encode() + b"\n\1" + unhexlify(study)).digest()[:4]
     own = origin == name == f"dosimeter/{study}" and data[:4] == ident
-    found = str(len(files)), base64.b64encode(merkle(files)).decode(), f"head {sha256(files[-1])}"
-    right = own and is_signed(key, data[4:], f"{text}\n".encode())
-    yield right, "of another ledger: not signed by this study"
-    yield (size, root, head) == found, f"of its {size} records some were dropped or rewritten"
+    found = str(len(files)), b2a_base64(merkle(files), newline=False).decode(), sha256(files[-1])
+    yield own and is_signed(study, data[4:].hex(), f"{text}\n".encode()), "not signed by this study"
+    yield (size, root, head[5:]) == found, f"of its {size} records some were dropped or rewritten"
 
 
 def check_announcement(body, time, state):
@@ -122,18 +115,18 @@ def check_announcement(body, time, state):
     beacon = body["beacon"] or {"chain": QUICKNET, "round": 10**10}
     due = datetime.fromtimestamp(1692803367 + 3 * (beacon["round"] - 1), UTC)
     yield body is first or body.get("again"), "a second draw without a reason"
-    yield all(body.get(p) == first.get(p) for p in PARTIES), "a second draw with other parties"
+    same = [body.get(p) == first.get(p) for p in ("study", "operator_recipient", "operator_signer")]
+    yield all(same), "a second draw with other parties"
     yield "plan" not in state, "a draw after the plan was registered"
     yield beacon["chain"] == QUICKNET, "a beacon that is not drand's quicknet"
     yield time < due.isoformat(), "announced when the beacon's round was public already"
 
 
 def check_draw(body, announced, store):
-    follows = allocation_seed(announced, body["value"]) == body["allocation_seed"]
-    root = merkle([bytes.fromhex(text) for text in body["commitments"]]).hex()
-    yield root == body["root"], "its root is not over its commitments"
-    yield all(announced[p] == body.get(p, []) for p in DRAWN), "another draw than was announced"
-    yield follows, "arms that do not follow from what was announced"
+    yield merkle([*map(unhexlify, body["commitments"])]).hex() == body["root"], "not its root"
+    same = (announced.get(name, []) == body.get(name, []) for name in DRAWN.split())
+    yield all(same), "another draw than was announced"
+    yield allocation_seed(announced, body["value"]) == body["allocation_seed"], "not its arms"
     yield sha256((store / body["uri"]).read_bytes()) == body["ciphertext"], "altered sealed seeds"
 
 
@@ -175,7 +168,7 @@ def check_objects(root, store):
     parts = (store / f"inventory/{root}.txt").read_text().split()
     pages = [(store / f"inventory/parts/{part}.txt").read_text() for part in parts]
     lines = [line.split("  ") for page in pages for line in page.splitlines()]
-    leaves = [key.encode() + bytes.fromhex(digest) for digest, key in lines]
+    leaves = [key.encode() + unhexlify(digest) for digest, key in lines]
     yield merkle(leaves).hex() == root, "its list of objects was altered"
     for digest, key in lines:
         yield sha256((store / key).read_bytes()) == f"sha256:{digest}", f"{key} was altered"
@@ -221,13 +214,12 @@ def check_release(folder, records, drawn):
     yield all(listed[p] == drawn[p] for p in ("root", "commitments")), "commitments of another draw"
     opened = [json.loads(path.read_bytes()) for path in folder.glob("openings/*.json")]
     seeds = [s | {"arm": "public", "tranche": v["tranche"]} for v in opened for s in v["public"]]
-    leaves, tranches = [s["leaf"] for s in seeds], kept[0].get("tranches", [0])
-    yield from check_seeds(leaves, seeds, drawn, tranches, ("public",))
+    leaves = [seed["leaf"] for seed in seeds]
+    yield from check_seeds(leaves, seeds, drawn, kept[0].get("tranches", [0]), ("public",))
 
 
 def unchecked(records, head):
-    yield False, "instances: `dosimeter reveal --check FILE` makes each again from its seed"
-    yield False, "grades (`dosimeter verify --regrade`), RFC 3161 time-stamps (`openssl ts`)"
+    yield False, "instances: `reveal --check`; grades: `verify --regrade`; stamps: `openssl ts`"
     yield head is not None, "records dropped from the end: no head was given"
     for body in (record["body"] for record in records):
         yield not body.get("beacon"), f"the value: compare it with drand's {body.get('beacon')}"

@@ -257,10 +257,15 @@ def edit_release(public: Public, name: str, edit: Callable[[Any], object]) -> No
 
 
 BEACON = {"chain": external_check.QUICKNET, "round": 1000}
+UNITS = [{"name": n, "level": "variant", "area": "p", "strata": [n]} for n in ("a/easy", "b/easy")]
 KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
     "an unannounced draw": (lambda p: drop(p, "announcement"), "a draw that was not announced"),
     "other tranches than announced": (
         lambda p: p.change("sealed-set", lambda body: body.update(seeds_per_arm=3, reserve=[1])),
+        "another draw than was announced",
+    ),
+    "other units than announced": (
+        lambda p: p.change("sealed-set", lambda body: body.update(units=UNITS)),
         "another draw than was announced",
     ),
     "a second draw without a reason": (

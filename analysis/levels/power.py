@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,15 +83,12 @@ def _simulate(plan: Plan, design: LevelDesign, gap: float, seed: int) -> Floats:
     """1 for each study in which the first model, which gains the gap, is found. All studies share
     their permutations, drawn as the test draws them."""
     random = np.random.default_rng(seed)
-    area = np.unique(sorted(design.areas), return_inverse=True)[1]
-    sizes = np.bincount(area)
-    lots = random.random((1 + PERMUTATIONS, len(area)))
-    starts = np.cumsum(sizes) - sizes
-    place = np.empty(lots.shape, dtype=np.int64)  # of a unit in the order of its area
-    rows = np.arange(len(lots))[:, None]
-    place[rows, np.lexsort((lots, np.broadcast_to(area, lots.shape)))] = np.arange(len(area))
-    published = place - starts[area] >= (sizes // 2)[area]
-    many, few = (sizes - sizes // 2)[area], (sizes // 2)[area]
+    sizes = [*Counter(sorted(design.areas)).values()]
+    area = np.repeat(np.arange(len(sizes)), sizes)
+    # Of each area in turn, the order of its units in each row; the first half stays sealed.
+    orders = [random.random((1 + PERMUTATIONS, n)).argsort(axis=1) for n in sizes]
+    published = np.concatenate([each >= each.shape[1] // 2 for each in orders], axis=1)
+    many, few = (np.array([half(n / 2) for n in sizes])[area] for half in (math.ceil, math.floor))
     weights = np.where(published, 1 / many, -1 / few) / len(sizes)
     scores = random.normal(0, math.sqrt(design.noise), (len(area), STUDIES, design.models))
     scores[published[0], :, 0] += gap

@@ -62,7 +62,7 @@ class DressedFamily(FamilyOfParts[Any]):
 
     def is_shown_by(self, prompt: str) -> bool:
         """Report if a prompt is that of an instance of this family."""
-        texts = re.split(r"\{parameters[^}]*\}", self.prompt)
+        texts = re.split(r"\{parameters[^{}]*\}", self.prompt)
         return all(text.replace("{{", "{").replace("}}", "}") in prompt for text in texts)
 
 

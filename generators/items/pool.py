@@ -23,7 +23,7 @@ _MOST_TEXT = 1_000_000  # characters of a prompt with its choices
 _PERMUTATIONS, _LOOSE = 64, 0.5  # hashes find more than they should, so that they miss few
 ORDERED = re.compile(r"(?i:\b(above|below|preceding)\b)|\b[A-E]\)? (and|or|&) \(?[A-E]\b")
 _SAMPLE, _FEW, _MOST = 1000, 20, 0.9  # texts that show which triples of words are common
-_FINAL = re.compile(r".*\n#### *([^\n]+)", re.DOTALL)  # the last line of an answer of GSM8K
+_FINAL = "\n####"  # before the last line of an answer of GSM8K
 _BRACES = re.compile(r"\{([^{}\n]+)\}")
 
 
@@ -165,8 +165,8 @@ def guess_rate(groups: Sequence[Group]) -> float:
 
 def key_number(value: Any) -> float | None:
     """A number, or that at the end of a worked answer, as GSM8K writes it; None for all else."""
-    if isinstance(value, str) and (final := _FINAL.fullmatch(value.strip())):
-        value = final[1].replace(",", "")
+    if isinstance(value, str) and _FINAL in value:
+        value = value.rpartition(_FINAL)[2].replace(",", "")
     return number_of(value)
 
 

@@ -75,10 +75,7 @@ def test_a_faulty_dressing_is_named_at_its_task(
     assert words in str(caught.value)
 
 
-PAIRED = STUDY.replace("questions: [easy]}", "questions: [easy], pair: mean}", 1).replace(
-    "{template: dressings/order_statistics_series.yaml, questions: [easy]}",
-    "{family: compute_average, difficulty: easy, pair: mean}",
-)
+PAIRED = STUDY.replace("[easy]}", "[easy], pair: mean}", 1).replace(*cases(__file__, "sibling"))
 
 
 @pytest.fixture
@@ -104,7 +101,7 @@ def test_the_file_of_a_sealed_sibling_is_in_no_release_and_found_in_one(sealed: 
 
 
 def test_a_reveal_shows_the_file_of_a_sealed_sibling(sealed: Study) -> None:
-    _, path = reveal(sealed, (0,), "over", utc_now)
+    path = reveal(sealed, (0,), "over", utc_now)[1]
     assert check_revealed(sealed, path, nobody) == (12, ())
     shown = json.loads(path.read_text())
     (unit,) = shown["units"]

@@ -59,8 +59,8 @@ def test_its_report_has_no_deviation_and_a_stranger_verifies_it(study: Study) ->
     assert not [each for each in report.deviations if "were registered" in each]
     assert [(row.owed, row.scored) for row in report.funnel] == [(6, 6), (6, 6)]
     assert verify_study(study.store, study.identities()).holds
-    script = ROOT / "tests/external_check.py"
-    subprocess.run([sys.executable, script, study.folder / "store"], check=True)
+    command = [sys.executable, ROOT / "tests/external_check.py", study.folder / "store"]
+    subprocess.run(command, check=True)
     _, path = reveal(study, (0,), "over", utc_now)
     assert check_revealed(study, path, lambda *step: None) == (12, ())
 

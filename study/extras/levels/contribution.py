@@ -14,6 +14,7 @@ from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
 from study.steps.report.contributors import LookContext, LookShare
 from study.steps.sweep.exposure_ledger import burned_tranches
+from study.steps.sweep.spending import example_of
 
 
 class LevelsShare(LookShare):
@@ -60,6 +61,33 @@ def shortfalls(protocol: Protocol, watch: Callable[[str, int, int], None]) -> Fa
                 f"and a claim at one of {plan.looks} looks needs {alpha:.2g}: give more of them, "
                 "or fewer looks",
             )
+
+
+def sibling_faults(protocol: Protocol) -> Faults:
+    """Yield pairs of tasks that differ by more than wording: models differ over these by more than
+    a leak could make."""
+    tasks = {task.stratum: task for task in protocol.tasks}
+    forms: dict[str, list[tuple[object, ...]]] = {}
+    columns = {f"{p.family}/{name}": p.columns for p in protocol.pools for name in p.strata}
+    for unit in protocol.units:
+        for stratum in unit.strata if unit.level == VARIANT else ():
+            task, of = tasks[stratum], columns.get(stratum)
+            form: tuple[object, ...]
+            if of is not None:  # items, which are read when they are drawn
+                form = (task.mode, of.score, task.family, bool(of.files), bool(of.choices))
+            else:
+                example = example_of(task, protocol.catalog)
+                brief, parts = example.brief, example.rubric.parts
+                kinds = {asset.media_type for asset in brief.assets}
+                checks = {type(part.check) for part in parts}
+                form = (task.mode, brief.answer_schema, bool(brief.collect), kinds, checks)
+            forms.setdefault(unit.area, []).append(form)
+    for pair, own in forms.items():
+        names = ("mode", "form of the answer", "place of it", "kinds of files", "kinds of checks")
+        unlike = [n for n, *values in zip(names, *own, strict=True) if values[1:] != values[:-1]]
+        for name in unlike[:1]:
+            what = f"siblings have the same {name}, and these differ in it"
+            yield ("tasks",), f"pair {pair!r}: {what}"
 
 
 look = LevelsShare

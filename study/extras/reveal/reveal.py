@@ -21,7 +21,7 @@ from registry.draws.reveal import (
 )
 from registry.errors import BrokenPromise
 from registry.files import write_whole
-from registry.ledger.draw_records import Revealed, Unit
+from registry.ledger.draw_records import Revealed
 from registry.sealing import DrawnInstance, unit_key
 from study.errors import StudyError
 from study.steps.sweep.waves import list_waves
@@ -75,7 +75,12 @@ def reveal(
     study's key. Raises StudyError as ``check_revealable``, RegistryError, OSError."""
     check_revealable(study, tranches, reason)
     sealed = study.sealed_set()
-    units = [_revealed_unit(study, unit) for unit in sealed.units if unit.digest]
+    own = study.own_identities()[0]
+    units = [
+        RevealedUnit(unit.name, unit_key(own, unit.name), study.protocol.files_of(unit))
+        for unit in sealed.units
+        if unit.digest
+    ]
     data = reveal_bytes(study.protocol.name, sealed, study.entries(), tranches, units)
     entry = write_reveal(study.store, study.ledger, data, reason, now())
     name = "study" if is_whole(sealed, tranches) else "-".join(map(str, sorted(tranches)))
@@ -84,12 +89,6 @@ def reveal(
     record: Revealed = entry.record
     logger.info("revealed %d seeds of tranches %s", record.count, record.tranches)
     return record, path
-
-
-def _revealed_unit(study: Study, unit: Unit) -> RevealedUnit:
-    key = unit_key(study.own_identities()[0], unit.name)
-    files = tuple((s.name, s.text, s.values) for s in study.protocol.files_of(unit))
-    return RevealedUnit(unit.name, key, files)
 
 
 def check_revealed(study: Study, path: Path, watch: Watch) -> tuple[int, tuple[str, ...]]:

@@ -20,7 +20,6 @@ from harness.episode import Mode
 from harness.errors import HarnessError, ModelUnavailable
 from harness.spending.prices import OWN_PROVIDERS, PriceList, read_prices
 from registry.ledger.chain import Ledger
-from registry.ledger.draw_records import VARIANT
 from registry.ledger.records import JudgePin, ModelPin
 from registry.provenance import utc_now
 from registry.stores import open_store
@@ -110,37 +109,8 @@ def find_errors(study: Study) -> Faults:
         file_faults(study),
         few_instances(study.protocol),
         pool_faults(study.protocol),
-        _unlike_siblings(study.protocol),
+        *(find(study.protocol) for find in contributions("sibling_faults")),
     )
-
-
-def _unlike_siblings(protocol: Protocol) -> Faults:
-    """Yield pairs of tasks that differ by more than wording: models differ over these by more than
-    a leak could make."""
-    tasks = {task.stratum: task for task in protocol.tasks}
-    forms: dict[str, list[tuple[object, ...]]] = {}
-    columns = {f"{p.family}/{name}": p.columns for p in protocol.pools for name in p.strata}
-    for unit in protocol.units:
-        for stratum in unit.strata if unit.level == VARIANT else ():
-            task, of = tasks[stratum], columns.get(stratum)
-            form: tuple[object, ...]
-            if of is not None:  # items, which are read when they are drawn
-                form = (task.mode, of.score, task.family, bool(of.files), bool(of.choices))
-            else:
-                example = example_of(task, protocol.catalog)
-                brief, parts = example.brief, example.rubric.parts
-                kinds = {asset.media_type for asset in brief.assets}
-                checks = {type(part.check) for part in parts}
-                form = (task.mode, brief.answer_schema, bool(brief.collect), kinds, checks)
-            forms.setdefault(unit.area, []).append(form)
-    for pair, own in forms.items():
-        names = ("mode", "form of the answer", "place of it", "kinds of files", "kinds of checks")
-        unlike = [n for n, *values in zip(names, *own, strict=True) if values[1:] != values[:-1]]
-        if unlike:
-            yield (
-                ("tasks",),
-                f"pair {pair!r}: siblings have the same {unlike[0]}, and these differ in it",
-            )
 
 
 def _changed_since(study: Study) -> Faults:

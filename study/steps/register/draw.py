@@ -179,12 +179,12 @@ def _announce(
 
 def _units(study: Study) -> tuple[Unit, ...]:
     """Return the units of the study, each with the digest of its files under a key of its own."""
-    protocol, made = study.protocol, []
-    for unit in protocol.units:
-        files = protocol.files_of(unit)
-        key = unit_key(study.own_identities()[0], unit.name)
-        made.append(replace(unit, digest=unit_digest(key, files) if files else ""))
-    return tuple(made)
+    own, files_of = study.own_identities()[0], study.protocol.files_of
+    return tuple(
+        replace(unit, digest=unit_digest(unit_key(own, unit.name), files)) if files else unit
+        for unit in study.protocol.units
+        for files in [files_of(unit)]
+    )
 
 
 def _coming_round(request: DrawRequest, now: str) -> Beacon | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from analysis.data.import_file import read_result_file
 from analysis.data.table import make_table
+from analysis.errors import AnalysisError
 from analysis.levels.levels import LevelLook, LevelVerdict, level_verdicts, measured_tau
 from analysis.levels.power import LevelDesign, level_power
-from analysis.plan.history import NO_HISTORY
+from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.presets import standard_plan
 from registry.ledger.draw_records import FAMILY, VARIANT, Unit
 from registry.ledger.records import Plan
@@ -73,6 +76,29 @@ def test_what_a_provider_kept_excludes_nothing_and_may_still_be_found() -> None:
     assert found(quiet, wide)[VARIANT].finding == "excluded"
     assert found(replace(quiet, kept={(1, "new-0")}), wide)[VARIANT].finding == "not shown"
     assert found(replace(look_at(1, gap=0.3), kept={(1, "new-0")}))[VARIANT].finding == "shown"
+
+
+def test_a_look_beyond_the_plan_and_a_model_without_a_unit_are_not_tested() -> None:
+    look, history = look_at(1, gap=0.3), WaveHistory(dropped=frozenset({0}))
+    late = found(replace(look, history=history))[FAMILY]
+    assert late.why.startswith("look 2 is beyond the 1 registered ones")
+    table = look.table
+    kept = (table["model"] != "new-0") | (table["stratum"] != "p00a/easy")
+    each = found(replace(look, table=table.where(kept)))[VARIANT]
+    assert (each.finding, each.verdict.estimate) == ("cannot be tested", None)
+
+
+PAIRED = "model,arm,stratum,unit,pair,instance,score\n"
+
+
+def test_a_table_with_pairs_is_tested_within_them(tmp_path: Path) -> None:
+    arms = ((f"p{n}", side, arm) for n in range(8) for side, arm in zip("ab", Arm, strict=True))
+    rows = [f"m,{a},s,{p}{side},{p},{p}{side}{i},0.{i}" for p, side, a in arms for i in (4, 6)]
+    (path := tmp_path / "table.csv").write_text(PAIRED + "\n".join(rows))
+    assert {*read_result_file(path)["stratum"]} == {f"p{n}" for n in range(8)}
+    path.write_text(PAIRED + "\n".join(rows[:-2]))
+    with pytest.raises(AnalysisError, match="pair 'p7': one public and one private unit"):
+        read_result_file(path)
 
 
 def test_a_withheld_verdict_withholds_the_levels() -> None:
