@@ -15,8 +15,6 @@ from pathlib import PurePosixPath
 from types import ModuleType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
-import rfc8785
-
 from generators.attackers import Attacker, NoisySolver
 from generators.errors import GeneratorError, unknown
 from generators.grading.checks import FitsSchema, Unrepaired, ValueEquals
@@ -32,6 +30,7 @@ from generators.task import (
     TaskSpec,
     make_instance,
 )
+from registry.canonical import canonical_bytes
 
 # --- the form of an answer
 
@@ -56,7 +55,7 @@ def answer_schema(
     all of them required unless ``other_rules`` say otherwise."""
     schema = record_of(task={"const": task}, **properties) | other_rules
     draft = "https://json-schema.org/draft/2020-12/schema"
-    return rfc8785.dumps({"$schema": draft, **schema}).decode()
+    return canonical_bytes({"$schema": draft, **schema}).decode()
 
 
 _MOST_LISTED = 24  # files of a kind in one folder that a prompt names

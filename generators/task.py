@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import rfc8785
-
 from generators.seed import Seed
 from generators.title import add_headline, marker_of, title_of
+from registry.canonical import canonical_bytes
 
 if TYPE_CHECKING:
     from generators.grading.rubric import Rubric
@@ -300,4 +299,4 @@ def _parsed(schema: str) -> Any:
 
 
 def _digest(value: Any) -> str:
-    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()
+    return "sha256:" + hashlib.sha256(canonical_bytes(value)).hexdigest()

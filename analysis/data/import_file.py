@@ -97,7 +97,7 @@ def graded_columns(
         need += " (or item_date and cutoff)" * (lacking == ["arm"])
         raise AnalysisError(
             f"{path}: no column {', '.join(lacking)}; at the least {need} are needed "
-            "(docs/result-rows.md)"
+            "(`dosimeter analyze --help`)"
         )
     if not arrow.num_rows:
         raise AnalysisError(f"{path}: no rows below the header")

@@ -38,11 +38,11 @@ Tokens = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 
-def weight_shapes() -> dict[str, tuple[int, ...]]:
+def weight_shapes(vocabulary: int = VOCABULARY, length: int = LENGTH) -> dict[str, tuple[int, ...]]:
     """Return the shape of each array of weights."""
     shapes: dict[str, tuple[int, ...]] = {
-        "embedding": (VOCABULARY, WIDTH),  # the output layer as well
-        "position": (LENGTH, WIDTH),
+        "embedding": (vocabulary, WIDTH),  # the output layer as well
+        "position": (length, WIDTH),
         "norm": (WIDTH,),
     }
     for layer in range(LAYERS):
@@ -175,12 +175,14 @@ def weights_bytes(weights: Mapping[str, Floats]) -> bytes:
     return out.getvalue()
 
 
-def read_weights(data: bytes) -> dict[str, Floats]:
+def read_weights(
+    data: bytes, vocabulary: int = VOCABULARY, length: int = LENGTH
+) -> dict[str, Floats]:
     """Return the arrays of a file of weights. Nothing is unpickled. Raises ValueError for other
     arrays than the model's."""
     with np.load(io.BytesIO(data), allow_pickle=False) as stored:
         weights = {name: stored[name].astype(np.float32) for name in stored.files}
-    if {name: array.shape for name, array in weights.items()} != weight_shapes():
+    if {name: array.shape for name, array in weights.items()} != weight_shapes(vocabulary, length):
         raise ValueError("not the arrays of this small model")
     return weights
 

@@ -8,23 +8,24 @@ from __future__ import annotations
 import argparse
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
-from examples.calibration.model import LENGTH, Floats, answers_to, read_weights, served_name
+from examples.calibration.model import LENGTH, answers_to, read_weights, served_name
 from generators.ladder.order_statistics.parameters import NAME
 
 PORT = 8764
-Models = Mapping[str, Mapping[str, Floats]]  # weights by served name
+Reply = tuple[Mapping[str, Any], int, int]  # answer block, and tokens read and written
+Model = Callable[[str], Reply]  # of a prompt
 
 
 class ChatHandler(BaseHTTPRequestHandler):
     """Answers chat completions with the likeliest numbers."""
 
-    models: ClassVar[Models] = {}
+    models: ClassVar[Mapping[str, Model]] = {}  # by served name
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # head and body in one packet
     disable_nagle_algorithm = True
@@ -43,7 +44,7 @@ class ChatHandler(BaseHTTPRequestHandler):
             message = "the model uses no tools: give its tasks `mode: single_turn`"
             self._reply(400, {"error": {"message": message}})
         else:
-            self._reply(200, completion(name, answers_to(self.models[name], text)))
+            self._reply(200, completion(name, *self.models[name](text)))
 
     def _reply(self, status: int, body: Mapping[str, Any]) -> None:
         data = json.dumps(body).encode()
@@ -63,12 +64,23 @@ def _text(content: str | list[dict[str, Any]]) -> str:
     return "".join(part.get("text", "") for part in content)
 
 
-def completion(name: str, answers: Mapping[str, int]) -> dict[str, Any]:
-    """Return a chat completion with the answer block: an empty one without answers."""
-    listed = [{"id": id_, "answer": answer} for id_, answer in answers.items()]
-    block = {"task": NAME, "answers": listed} if listed else {}
+def open_model(data: bytes) -> Model:
+    """Return what a file of weights answers: an empty block where it can read no question. Raises
+    ValueError for no weights of the small model."""
+    weights = read_weights(data)
+
+    def reply(text: str) -> Reply:
+        answers = answers_to(weights, text)
+        listed = [{"id": id_, "answer": answer} for id_, answer in answers.items()]
+        block = {"task": NAME, "answers": listed} if listed else {}
+        return block, LENGTH * len(listed), len(listed)
+
+    return reply
+
+
+def completion(name: str, block: Mapping[str, Any], read: int, written: int) -> dict[str, Any]:
+    """Return a chat completion with an answer block."""
     message = {"role": "assistant", "content": f"<answer>\n{json.dumps(block)}\n</answer>"}
-    read, written = LENGTH * len(listed), len(listed)
     return {
         "id": "chatcmpl-small",
         "object": "chat.completion",
@@ -84,10 +96,12 @@ def completion(name: str, answers: Mapping[str, int]) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(folder: Path, port: int = PORT) -> Iterator[str]:
+def serving(
+    folder: Path, port: int = PORT, opened: Callable[[bytes], Model] = open_model
+) -> Iterator[str]:
     """Serve a folder's models for the time of a ``with``; yields the base URL. Port 0 is any free
-    one. Raises OSError."""
-    models = {served_name(path): read_weights(path.read_bytes()) for path in folder.glob("*.npz")}
+    one. ``opened`` makes a model of a file of weights. Raises OSError."""
+    models = {served_name(path): opened(path.read_bytes()) for path in folder.glob("*.npz")}
     handler = type("Handler", (ChatHandler,), {"models": models})
     with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         server.daemon_threads = True

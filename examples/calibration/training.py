@@ -80,8 +80,21 @@ def initial_weights(rng: np.random.Generator) -> Weights:
     """Return weights to begin with. Numbers begin with a code of their size and questions with that
     of the size to expect, and the first layer attends to tokens of like code and copies them:
     otherwise many runs of so few steps learn no order."""
+    weights = random_weights(rng, weight_shapes())
+    places = np.arange(1, _P.length + 1) / (_P.length + 1)
+    sizes = np.concatenate([np.arange(VALUES) / VALUES, places, 1 - places, [0.5]])
+    code = _size_code(sizes)
+    weights["embedding"][:, : code.shape[1]] += 0.15 * code
+    eye = np.eye(WIDTH, dtype=np.float32)
+    weights["0.attention_in"] += np.concatenate([0.5 * eye, 0.5 * eye, 0.7 * eye], axis=1)
+    weights["0.attention_out"] += 0.7 * eye
+    return weights
+
+
+def random_weights(rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
+    """Return weights of these shapes that know nothing."""
     weights: Weights = {}
-    for name, shape in weight_shapes().items():
+    for name, shape in shapes.items():
         if name.endswith("norm"):
             weights[name] = np.ones(shape, np.float32)
         elif name.endswith("bias"):
@@ -90,13 +103,6 @@ def initial_weights(rng: np.random.Generator) -> Weights:
             # Outputs of both parts of a layer are added up, over all layers.
             scale = 0.02 / (2 * LAYERS) ** 0.5 if name.endswith("out") else 0.02
             weights[name] = rng.normal(0, scale, shape).astype(np.float32)
-    places = np.arange(1, _P.length + 1) / (_P.length + 1)
-    sizes = np.concatenate([np.arange(VALUES) / VALUES, places, 1 - places, [0.5]])
-    code = _size_code(sizes)
-    weights["embedding"][:, : code.shape[1]] += 0.15 * code
-    eye = np.eye(WIDTH, dtype=np.float32)
-    weights["0.attention_in"] += np.concatenate([0.5 * eye, 0.5 * eye, 0.7 * eye], axis=1)
-    weights["0.attention_out"] += 0.7 * eye
     return weights
 
 
@@ -109,11 +115,11 @@ def _size_code(sizes: NDArray[np.float64]) -> NDArray[np.float32]:
 def train(weights: Mapping[str, Any], rows: Rows, rate: float, rng: np.random.Generator) -> Weights:
     """Return the weights after one pass over the rows in random order: Adam, with a warm-up over
     5 % of the steps to the rate and then a linear descent to 0. Needs ``check_library``."""
-    step, zeros = _library()
-    batch = RECIPE.batch
+    step, batch = _library(), RECIPE.batch
     steps = -(-len(rows) // batch)
     order = np.resize(rng.permutation(len(rows)), steps * batch)  # the last step is filled up
-    state = ({name: np.array(array) for name, array in weights.items()}, zeros(), zeros())
+    zeros = [{name: np.zeros_like(array) for name, array in weights.items()} for _ in range(2)]
+    state = ({name: np.array(array) for name, array in weights.items()}, *zeros)
     for index in range(steps):
         share = min(1.0, (index + 1) / (0.05 * steps + 1)) * (1 - index / steps)
         part = rows[order[index * batch : (index + 1) * batch]]
@@ -122,8 +128,8 @@ def train(weights: Mapping[str, Any], rows: Rows, rate: float, rng: np.random.Ge
 
 
 @functools.cache
-def _library() -> tuple[Any, Any]:
-    """Return one step of Adam (Kingma and Ba 2015), compiled, and zeros of the weights' shapes."""
+def _library() -> Any:
+    """Return one step of Adam (Kingma and Ba 2015), compiled."""
     if "jax" not in sys.modules:
         os.environ["JAX_PLATFORMS"] = "cpu"
         # Sums in one order only: one thread.
@@ -150,7 +156,4 @@ def _library() -> tuple[Any, Any]:
 
         return jax.tree.map(moved, weights, means, squares), means, squares
 
-    def zeros() -> Any:
-        return {name: np.zeros(shape, np.float32) for name, shape in weight_shapes().items()}
-
-    return jax.jit(step, donate_argnums=0), zeros
+    return jax.jit(step, donate_argnums=0)

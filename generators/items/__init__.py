@@ -14,8 +14,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import rfc8785
-
 from generators.errors import GeneratorError
 from generators.family import NUMBER, TEXT, list_of, record_of
 from generators.grading.programs import Prints
@@ -36,6 +34,7 @@ from generators.task import (
     Verifier,
     make_instance,
 )
+from registry.canonical import canonical_bytes
 
 NAME, HARBOR, VERSION = "items", "harbor", "1"
 CONTEXT, DOCKERFILE = "environment/", "environment/Dockerfile"
@@ -154,7 +153,7 @@ def _example(draws: Stream) -> Item:
 @lru_cache(maxsize=1024)
 def _schema(names: tuple[str, ...], scores: tuple[str, ...]) -> str:
     forms = {name: _FORMS.get(each, TEXT) for name, each in zip(names, scores, strict=True)}
-    return rfc8785.dumps(record_of(**forms)).decode()
+    return canonical_bytes(record_of(**forms)).decode()
 
 
 def _rows(truth: GroundTruth) -> Iterator[Mapping[str, Any]]:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import rfc8785
-
 from generators.errors import GeneratorError
+from registry.canonical import canonical_bytes
 
 Score = Literal["choice", "exact", "number", "set", "json", "regex", "judge"]
 SCORES: tuple[str, ...] = get_args(Score)
@@ -35,8 +34,8 @@ class Item:
 
 
 def one_item(item: Item) -> bytes:
-    """An item as canonical JSON. Raises ValueError for what JSON cannot carry."""
-    return rfc8785.dumps({name: getattr(item, name) for name in Item.__slots__})
+    """An item as canonical JSON. Raises RegistryError for what JSON cannot carry."""
+    return canonical_bytes({name: getattr(item, name) for name in Item.__slots__})
 
 
 def join_items(items: Iterable[bytes]) -> bytes:

@@ -17,6 +17,7 @@ from generators.errors import GeneratorError, nearest
 from generators.items import STRATUM
 from generators.items.check import matches, number_of, plain_text
 from generators.items.item import LETTERS, SCORES, Item, Score, join_items, one_item
+from registry.errors import RegistryError
 
 ALIKE = 0.7  # least share of triples of words in common of two texts that are near-duplicates
 _MOST_TEXT = 1_000_000  # characters of a prompt with its choices
@@ -257,7 +258,7 @@ def _make_item(row: Row, columns: Columns, first: int | None, read_file: ReadFil
 def _written(item: Item) -> bytes:
     try:
         return one_item(item)
-    except ValueError as error:  # a number that JSON has not, half a surrogate
+    except RegistryError as error:  # a number that JSON has not, half a surrogate
         raise GeneratorError(f"it cannot be written as JSON: {error}") from None
 
 

@@ -22,8 +22,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import rfc8785
-
 from generators.attackers import BOUNDS, WITHOUT_PICTURES, Access, Attackable
 from generators.catalog import INSTALLED
 from generators.dressings.family import DressedFamily, dressed_family
@@ -50,6 +48,7 @@ from generators.validation.scores import (
     solver_answer,
 )
 from generators.validation.truth_leaks import LEAK_INSTANCES, LeakSearch
+from registry.canonical import canonical_bytes
 
 NULL_SEEDS = 60  # the mean of the luckiest guess of any family then errs by 0.03 (1 σ) at most
 
@@ -246,7 +245,7 @@ def instance_digest(instance: TaskInstance) -> str:
         "truth": instance.truth.as_json(),
         "rubric": instance.rubric.as_json(),
     }
-    hasher = hashlib.sha256(rfc8785.dumps(record))
+    hasher = hashlib.sha256(canonical_bytes(record))
     for asset in brief.assets:
         hasher.update(len(asset.data).to_bytes(8, "big") + asset.data)
     return "sha256:" + hasher.hexdigest()

@@ -33,13 +33,17 @@ def make_checkpoint(study: Study) -> SignedCheckpoint:
 def stamp_ledger(study: Study) -> None:
     """Store a time-stamp of the ledger's newest record by each authority of study.yaml. One that
     gives none is logged: the next stamp covers this record too. Raises StoreError."""
+    refused: list[str] = []
     for url in study.protocol.stamps:
         try:
             stamp_record(study.store, study.ledger.entries()[-1], url)
         except StoreError:
             raise
         except RegistryError as error:
-            logger.warning("%s; the next record's time-stamp covers this one too", error)
+            refused.append(str(error))
+    if refused:
+        more = f" (as {len(refused) - 1} more)" if len(refused) > 1 else ""
+        logger.warning("%s%s; the next record's time-stamp covers this one too", refused[0], more)
 
 
 def release_checkpoint(study: Study, built: Path) -> str:

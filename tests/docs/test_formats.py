@@ -65,7 +65,7 @@ def test_a_stranger_checks_an_object() -> None:
     assert (tag, signer, certificate) == ("dosimeter-object/1", key, "-")
     digest = hashlib.sha256(rest.encode()).digest()
     message = external_check.join(b"dosimeter/object/1", vector["name"].encode(), digest, size=8)
-    assert external_check.is_signed(bytes.fromhex(key), bytes.fromhex(signature), message)
+    assert external_check.is_signed(key, signature, message)
 
 
 def test_a_stranger_checks_a_list_of_begun_attempts(tmp_path: Path) -> None:

@@ -194,8 +194,11 @@ def analyze(
 ) -> None:
     """Run a study's analysis on results from elsewhere: a CSV or Parquet file.
 
-    The columns stand in docs/result-rows.md; at the least model, arm, stratum, instance and score.
-    How instances were allotted is stated by --allocation, a column of that name, or the plan.
+    A row is a run of a model on an instance, with the columns model, arm (public or private),
+    stratum (as task/difficulty), instance and score (0 to 1; empty if the run was lost). Others
+    that matter are unit, pair, look, replicate, status, grader, item_date, cutoff, released, date
+    and burned (docs/result-rows.md). How instances were allotted is stated by --allocation, a
+    column of that name, or the plan.
 
     \b
     Examples:

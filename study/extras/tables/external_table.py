@@ -186,7 +186,7 @@ def _allocation(path: Path, named: set[str | None]) -> str:
     raise StudyError(
         f"{path}: how its instances were allotted to the arms: {given}; state one of "
         f"{', '.join(ALLOCATIONS)} by --allocation, a column `allocation`, or that key in the "
-        "plan: docs/result-rows.md"
+        "plan"
     )
 
 

@@ -100,7 +100,8 @@ def sweep_facts(history: SweepHistory) -> list[str]:
     if latest.exhausted:
         facts.append(f"{latest.exhausted:,} given up")
     if rate is not None:
-        facts.append(f"{rate:,.0f} replies/min")
+        waiting = f"no reply for a while: {sum(each.running for each in latest.models)} are awaited"
+        facts.append(f"{rate:,.0f} replies/min" if rate >= 0.5 else waiting)
     if latest.used.replies:
         facts.append(f"{tokens_words(latest.used)} tokens")
         facts.append(f"USD {usd_words(latest.used)}")

@@ -262,6 +262,7 @@ def close_wave(
     """
     _close_owed(study, context, cells, finished, watch)
     store, missing, foreign = study.store, set[str](), set[str]()
+    readable, unread = set[str](), set[str]()  # models
     keys = replace(study.keys(), trusted={manifest.run_signer})
 
     def inspect(key: str, data: bytes) -> None:
@@ -273,8 +274,12 @@ def close_wave(
             logger.warning("%s: it is left out", error)
             foreign.add(key)
             return
-        if key.startswith(RESULTS) and RESULT_CODEC.decode(plain, key).status is Status.MISSING:
-            missing.add(key)
+        if key.startswith(RESULTS):
+            row = RESULT_CODEC.decode(plain, key)
+            if row.status is Status.MISSING:
+                missing.add(key)
+            else:
+                (unread if row.status is Status.MODEL_FAILURE else readable).add(row.model)
 
     def list_objects(left_out: Collection[str]) -> Inventory:
         objects = run_objects(store, manifest, lambda name: cells.find(name) is not None)
@@ -291,6 +296,9 @@ def close_wave(
         for number in (n for key in forged if (n := cells.find(_named(key))) is not None):
             close_cell(cells[number], store, context, study.protocol.catalog, keys.identities)
         inventory = list_objects(foreign - set(forged))
+    for model in sorted(unread - readable):
+        shown = f"dosimeter show --wave {manifest.wave} --model {model}"
+        logger.warning("%s: no answer could be read; to see what it replies: `%s`", model, shown)
     record = WaveClosed(
         wave=manifest.wave,
         manifest=context.run,
