@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from tests.cases import cases
 from tests.study.cli.program import run_process
 
-ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-LATIN = {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
+ASCII, LATIN = cases(__file__, "ascii"), cases(__file__, "latin")
 
 
 def run(environment: dict[str, str], *arguments: str) -> tuple[int, bytes, bytes]:
@@ -18,27 +18,16 @@ def run(environment: dict[str, str], *arguments: str) -> tuple[int, bytes, bytes
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("environment", "command"),
-    [
-        ({"LC_ALL": "C"}, "--help"),
-        (ASCII, "tasks list"),
-        (ASCII, "tasks show hubble_constant/easy"),
-        (ASCII, "tasks show no–such"),
-        (LATIN, "tasks show no–such"),
-        (LATIN, "template check past"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("environment", "command"), cases(__file__, "commands"), ids=str)
 def test_commands_do_not_fail_for_an_encoding(environment: dict[str, str], command: str) -> None:
     code, out, err = run(environment, *command.split())
     assert code == (2 if "no–such" in command else 0), err
     assert b"Traceback" not in err
-    if environment is ASCII:
+    if environment == ASCII:
         assert out.isascii()
         assert err.isascii()
         assert out + err
-    elif environment is LATIN:
+    elif environment == LATIN:
         for replaced in (b"\xe2\x80", b"\\u20"):  # neither UTF-8 nor escapes
             assert replaced not in out + err
 

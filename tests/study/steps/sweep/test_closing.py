@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.model import ModelRequest, Reply
 from harness.storage import ATTEMPTS, RESULTS, hex_of, result_key
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
@@ -24,6 +25,7 @@ from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, manifest_of
+from tests.harness.script import say
 from tests.study.conftest import SINGLE, Lost, make_study
 
 LOST = 3
@@ -56,20 +58,30 @@ class WatchedStore:
         return self._store.list(prefix)
 
 
-@pytest.fixture(scope="module")
-def tried(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wave with 9 results, and 3 episodes that failed."""
-    study = make_study(tmp_path_factory.mktemp("tried") / "small", SINGLE)
+class Mute(Lost):
+    """A model that says nothing of use."""
+
+    def respond(self, request: ModelRequest) -> Reply:
+        return say("So it is.")
+
+
+def tried_wave(folder: Path, model: Lost, tries: int) -> Study:
+    """A wave in which a model plays the first episodes in place of the honest one."""
+    study = make_study(folder, SINGLE)
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, SweepRequest(0, allow_dirty=True), image, utc_now)
     bench = Workbench.open(context_of(study, manifest, image, 1))
-    lost = replace(bench, models={"honest": Lost()})
+    other = replace(bench, models={"honest": model})
     for number, cell in enumerate(take_snapshot(study).waves[0].cells):
-        assert run_cell(cell, lost if number < LOST else bench, utc_now).finished == (
-            number >= LOST
-        )
+        run_cell(cell, other if number < tries else bench, utc_now)
     bench.close()
-    return study.folder
+    return study
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wave with 9 results, and 3 episodes that failed."""
+    return tried_wave(tmp_path_factory.mktemp("tried") / "small", Lost(), LOST).folder
 
 
 @pytest.fixture
@@ -110,6 +122,13 @@ def check_closed(study: Study, closed: WaveClosed) -> None:
     assert (found.objects_root, found.results_root) == (closed.objects_root, closed.results_root)
     assert found.objects == closed.objects
     assert verify_study(study.store, study.identities()).problems == ()
+
+
+def test_a_model_none_of_whose_answers_can_be_read_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    close(tried_wave(tmp_path / "mute", Mute(), 12))
+    assert "honest: no answer could be read" in caplog.text
 
 
 def test_each_object_is_read_once(study: Study) -> None:

@@ -67,22 +67,11 @@ def test_waves_in_one_line_get_another_in_it(tmp_path: Path) -> None:
     assert (tmp_path / "study.yaml").read_text() == SMALL.replace(LISTED, line)
 
 
-@pytest.mark.parametrize(
-    ("text", "models", "said"),
-    [
-        (SMALL, ["honst"], "there is no 'honst'; did you mean 'honest'"),
-        (SMALL, [], "a wave runs at least one model"),
-        (SMALL, ["honest", "honest"], "'honest' is named twice"),
-        (
-            SMALL.replace(LISTED, "waves: [[honest],\n  [honest, spiked]]\n"),
-            ["spiked"],
-            "write the waves as a list, one|a wave starts with",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("waves", "models", "said"), cases(__file__, "unopened"))
 def test_what_cannot_be_opened_leaves_the_file(
-    tmp_path: Path, text: str, models: list[str], said: str
+    tmp_path: Path, waves: str, models: list[str], said: str
 ) -> None:
+    text = SMALL.replace(LISTED, waves) if waves else SMALL
     study = planned(tmp_path, text)
     with pytest.raises(StudyError, match=said):
         open_wave(study, models)
