@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
     "platform": 43_009,
-    "levels": 1_211,
+    "levels": 1_205,
     "picard": 11_494,
     "families": 7_321,
     "benchmarks": 2_773,

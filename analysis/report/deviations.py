@@ -51,12 +51,17 @@ def deviations(
 def mode_departures(registered: Preregistration, runs: Iterable[RunManifest]) -> Iterator[str]:
     """Yield the strata that a wave gave in another mode than the registered one."""
     words = {True: "in a single turn", False: "to agents with tools"}
-    tasks = list(zip(registered.plan.strata, registered.tasks, strict=False))
     for run in runs:
-        for stratum, task in tasks:
-            once = task.endswith(f"/{stratum.partition('/')[2]}/single_turn")
-            if (stratum in run.single_turn) != once:
-                values = {"stratum": stratum, "given": words[not once], "planned": words[once]}
+        for task in registered.tasks:  # also those whose instances are all private
+            family, _, rest = task.partition("@")
+            _, difficulty, *once = rest.split("/")
+            stratum = f"{family}/{difficulty}"
+            if (stratum in run.single_turn) != bool(once):
+                values = {
+                    "stratum": stratum,
+                    "given": words[not once],
+                    "planned": words[bool(once)],
+                }
                 yield sentence_of("deviations", "mode", wave=run.wave, **values)
 
 

@@ -42,8 +42,7 @@ def stamp_ledger(study: Study) -> None:
         except RegistryError as error:
             refused.append(str(error))
     if refused:
-        more = f" (as {len(refused) - 1} more)" if len(refused) > 1 else ""
-        logger.warning("%s%s; the next record's time-stamp covers this one too", refused[0], more)
+        logger.warning("%s; the next record's stamp covers this one too", "; ".join(refused))
 
 
 def release_checkpoint(study: Study, built: Path) -> str:

@@ -119,22 +119,18 @@ def test_the_store_verifies_and_a_reveal_shows_everything(studied: Study) -> Non
         assert result.exit_code == 0, result.output
         return result.output
 
-    run("verify", "--study", str(studied.folder))
+    folder = str(studied.folder)
+    run("verify", "--study", folder)
     script = ROOT / "tests/external_check.py"
     subprocess.run([sys.executable, script, studied.folder / "store"], check=True)
-    run("reveal", "--all", "--study", str(studied.folder))
-    run(
-        "reveal",
-        "--study",
-        str(studied.folder),
-        "--check",
-        str(studied.folder / "reveal-study.json"),
-    )
+    run("reveal", "--all", "--study", folder)
+    run("reveal", "--study", folder, "--check", f"{folder}/reveal-study.json")
 
 
 def test_the_report_says_it_below_its_headline(studied: Study) -> None:
     (page,) = studied.folder.rglob("report.md")
     text = " ".join(page.read_text().split())
+    assert "another measurement" not in text, "sealed units run as they were registered"
     assert (
         "Above the instance, trained scores higher on new instances of what was published: it "
         "trained on the variant and trained on the questions." in text

@@ -185,8 +185,7 @@ def _allocation(path: Path, named: set[str | None]) -> str:
     given = ", ".join(sorted(map(repr, named))) or "not stated"
     raise StudyError(
         f"{path}: how its instances were allotted to the arms: {given}; state one of "
-        f"{', '.join(ALLOCATIONS)} by --allocation, a column `allocation`, or that key in the "
-        "plan"
+        f"{', '.join(ALLOCATIONS)} by --allocation, a column `allocation` or that key of the plan"
     )
 
 

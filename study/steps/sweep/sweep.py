@@ -296,9 +296,8 @@ def close_wave(
         for number in (n for key in forged if (n := cells.find(_named(key))) is not None):
             close_cell(cells[number], store, context, study.protocol.catalog, keys.identities)
         inventory = list_objects(foreign - set(forged))
-    for model in sorted(unread - readable):
-        shown = f"dosimeter show --wave {manifest.wave} --model {model}"
-        logger.warning("%s: no answer could be read; to see what it replies: `%s`", model, shown)
+    if mute := ", ".join(sorted(unread - readable)):
+        logger.warning("%s: no answer could be read; `dosimeter show` shows what came", mute)
     record = WaveClosed(
         wave=manifest.wave,
         manifest=context.run,
