@@ -28,7 +28,7 @@ from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.study.conftest import draw_tiny, run_wave
 
-ITEMS = 80
+ITEMS = 40
 WORDS = ("river", "stone", "cloud", "engine", "violin", "bridge", "lantern", "forest", "mirror")
 
 
