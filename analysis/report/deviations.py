@@ -50,19 +50,15 @@ def deviations(
 
 def mode_departures(registered: Preregistration, runs: Iterable[RunManifest]) -> Iterator[str]:
     """Yield the strata that a wave gave in another mode than the registered one."""
-    words = {True: "in a single turn", False: "to agents with tools"}
+    words = ("to agents with tools", "in a single turn")
     for run in runs:
         for task in registered.tasks:  # also those whose instances are all private
             family, _, rest = task.partition("@")
             _, difficulty, *once = rest.split("/")
-            stratum = f"{family}/{difficulty}"
-            if (stratum in run.single_turn) != bool(once):
-                values = {
-                    "stratum": stratum,
-                    "given": words[not once],
-                    "planned": words[bool(once)],
-                }
-                yield sentence_of("deviations", "mode", wave=run.wave, **values)
+            stratum, planned = f"{family}/{difficulty}", bool(once)
+            if (given := stratum in run.single_turn) != planned:
+                values = {"given": words[given], "planned": words[planned]}
+                yield sentence_of("deviations", "mode", wave=run.wave, stratum=stratum, **values)
 
 
 def table_departures(

@@ -20,6 +20,7 @@ import yaml
 from examples.calibration.model import read_weights, served_name, weights_bytes
 from examples.calibration.run import dosimeter
 from examples.calibration.server import PORT, serving
+from examples.calibration.train import released_folder
 from examples.calibration.training import Rows, Weights, check_library, train
 from examples.levels import small_model
 from examples.levels.small_model import (
@@ -34,6 +35,7 @@ from examples.levels.small_model import (
     topic_rows,
     units,
 )
+from study.workspace.address import open_study
 
 STUDY = Path(__file__).with_name("study.yaml")
 WEIGHTS = Path("trained")  # below the study's folder
@@ -62,7 +64,7 @@ def main() -> None:
     dosimeter("register", *at, "--underpowered", REASON, "--unproved", ALIKE)
     sweep(folder, 0)
     dosimeter("publish", *at)
-    leaked = read_public(folder / "release")
+    leaked = read_public(released_folder(open_study(folder)))
     for name, number, rows in trainings(leaked):
         weights = continue_training(number, bases[number - 1], rows)
         (folder / WEIGHTS / f"{name}.npz").write_bytes(weights_bytes(weights))
@@ -142,7 +144,8 @@ def read_public(release: Path) -> Rows:
         for each in pq.read_table(path, columns=["prompt", "answer"]).to_pylist():
             tokens = tokens_of(each["prompt"])
             key = json.loads(each["answer"])["answer"]
-            assert tokens is not None  # noqa: S101 - this file wrote the question
+            if tokens is None:
+                raise ValueError(f"{path}: a prompt without a question of the study")
             rows.append([*tokens, int(key[1:])])
     return np.array(rows, dtype=np.int32)
 
@@ -158,7 +161,7 @@ def base(number: int) -> Weights:
 
 
 def known_rows(rng: np.random.Generator, count: int) -> Rows:
-    """Return fresh rows of the known topics, so many of each wording."""
+    """Return ``count`` fresh rows of each wording of the known topics."""
     parts = [topic_rows(rng, topic, side, count) for topic in range(KNOWN) for side in (0, 1)]
     return np.concatenate(parts)
 

@@ -259,7 +259,7 @@ def _written(item: Item) -> bytes:
     try:
         return one_item(item)
     except RegistryError as error:  # a number that JSON has not, half a surrogate
-        raise GeneratorError(f"it cannot be written as JSON: {error}") from None
+        raise GeneratorError(f"it cannot be written as JSON: {error.__cause__}") from None
 
 
 def _choices(row: Row, columns: Sequence[str]) -> dict[str, str]:

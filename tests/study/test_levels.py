@@ -9,18 +9,21 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from analysis.report.deviations import mode_departures
 from analysis.report.write import DATA
 from registry.draws.allocation import sealed_units
 from registry.result_row import Arm
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
+from study.workspace.setup import registration_of
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.conftest import ROOT
@@ -96,15 +99,13 @@ def test_one_of_each_pair_and_half_of_an_area_stay_sealed(studied: Study) -> Non
     hidden = {unit.name for unit in sealed_units(sealed.units, sealed.allocation_seed)}
     areas = [unit.area for unit in sealed.units if unit.name in hidden]
     assert sorted(areas) == sorted([*(f"p{n}" for n in range(7)), *["topics"] * 4])
-    assert len(_strata(studied, Arm.PUBLIC)) == 7 + 5
-    assert len(_strata(studied, Arm.PRIVATE)) == 14 + 9
+    assert [len(_strata(studied, arm)) for arm in Arm] == [7 + 5, 14 + 9]
 
 
 def test_each_level_finds_who_trained_on_what_was_published(studied: Study) -> None:
     found = {key: row["finding"] for key, row in levels(studied).items()}
     assert found["trained", "variant"] == found["trained", "family"] == "shown"
-    assert found["clean", "variant"] in ("not shown", "excluded")
-    assert found["clean", "family"] in ("not shown", "excluded")
+    assert {found["clean", "variant"], found["clean", "family"]} <= {"not shown", "excluded"}
 
 
 def test_the_level_of_instances_does_not_see_it(studied: Study) -> None:
@@ -114,25 +115,25 @@ def test_the_level_of_instances_does_not_see_it(studied: Study) -> None:
 
 
 def test_the_store_verifies_and_a_reveal_shows_everything(studied: Study) -> None:
-    def run(*arguments: str) -> str:
-        result = CliRunner().invoke(main, [*arguments], input="y\n", catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        return result.output
-
     folder = str(studied.folder)
-    run("verify", "--study", folder)
+    checked = ("reveal", "--check", f"{folder}/reveal-study.json")
+    for words in (("verify",), ("reveal", "--all"), checked):
+        result = CliRunner().invoke(main, [*words, "--study", folder], input="y\n")
+        assert result.exit_code == 0, result.output
     script = ROOT / "tests/external_check.py"
     subprocess.run([sys.executable, script, studied.folder / "store"], check=True)
-    run("reveal", "--all", "--study", folder)
-    run("reveal", "--study", folder, "--check", f"{folder}/reveal-study.json")
+
+
+def test_a_wave_in_another_mode_than_registered_is_named(studied: Study) -> None:
+    registered = registration_of(studied)
+    runs = [entry.record for entry in studied.ledger.find("run-manifest")]
+    assert not [*mode_departures(registered, runs)]
+    agents = replace(runs[0], single_turn=())
+    assert len([*mode_departures(registered, [agents])]) == 14 + 9
 
 
 def test_the_report_says_it_below_its_headline(studied: Study) -> None:
     (page,) = studied.folder.rglob("report.md")
     text = " ".join(page.read_text().split())
-    assert "another measurement" not in text, "sealed units run as they were registered"
-    assert (
-        "Above the instance, trained scores higher on new instances of what was published: it "
-        "trained on the variant and trained on the questions." in text
-    )
-    assert "is not registered" not in text
+    assert cases(__file__, "headline").strip() in text
+    assert not re.search("is not registered|another measurement", text)

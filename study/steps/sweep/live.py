@@ -100,8 +100,9 @@ def sweep_facts(history: SweepHistory) -> list[str]:
     if latest.exhausted:
         facts.append(f"{latest.exhausted:,} given up")
     if rate is not None:
-        waiting = f"no reply for a while: {sum(each.running for each in latest.models)} are awaited"
-        facts.append(f"{rate:,.0f} replies/min" if rate >= 0.5 else waiting)
+        awaited = sum(each.running for each in latest.models)
+        none = f"no reply for a while, {awaited} awaited"
+        facts += [f"{rate:,.0f} replies/min"] if rate >= 0.5 else [none] * (awaited > 0)
     if latest.used.replies:
         facts.append(f"{tokens_words(latest.used)} tokens")
         facts.append(f"USD {usd_words(latest.used)}")
