@@ -17,7 +17,7 @@ from study.protocol.schema import SCHEMA_NAME
 from study.protocol.yaml import quoted
 from study.steps.init.items import guess_pool
 
-_FOUND = 3.05  # gap × √seeds that `dosimeter power` finds with .8, questions of four choices
+_FOUND = 3.3  # gap × √seeds that `dosimeter power` finds with .8, questions of four choices
 _RELIED = ", judges: {judge-1: {min_sensitivity: 0.9, min_specificity: 0.9}}"
 _ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
 
