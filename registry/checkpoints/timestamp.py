@@ -39,6 +39,7 @@ _CRL = b"-----BEGIN X509 CRL-----"
 _SECONDS = 10.0  # for an answer
 _LONGEST = 1 << 20  # bytes of an answer
 _SHA256 = "2.16.840.1.101.3.4.2.1"
+_REASON = re.compile(r'data: "(?:Verify error: )?([^"]{1,200})"')  # in OpenSSL's list of errors
 
 
 def request_token(data: bytes, url: str) -> bytes:
@@ -123,7 +124,8 @@ def check_token(response: bytes, data: bytes, authorities: Authorities, place: s
         VerifierBuilder(roots=[*authorities.roots]).build().verify_message(decoded, data)
     except (VerificationError, ValueError) as error:
         unknown = "not signed by an authority known here: give its root by --tsa-ca"
-        raise BrokenPromise(f"{place}: {unknown} ({error})") from None
+        why = "; ".join(_REASON.findall(str(error))) or error
+        raise BrokenPromise(f"{place}: {unknown} ({why})") from None
     for revoked in authorities.revoked:
         _check_revoked(decoded, revoked, authorities, place)
     return time

@@ -57,9 +57,8 @@ def test_a_time_stamp_is_checked_here_and_by_openssl(
     time = check_token(response, DATA, roots[0], "token")
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", time)
     assert stamped_at(response, DATA, "token") == time
-    with pytest.raises(
-        BrokenPromise, match="token: not signed by an authority known here: give its root"
-    ):
+    unknown = r"token: not signed by an authority .*--tsa-ca \([a-z ]+\)$"
+    with pytest.raises(BrokenPromise, match=unknown):
         check_token(response, DATA, roots[1], "token")
     with pytest.raises(BrokenPromise, match="a time-stamp of other bytes"):
         check_token(response, DATA + b"!", roots[0], "token")
