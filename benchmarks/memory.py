@@ -52,7 +52,7 @@ from generators.task import Family, TaskInstance
 from generators.title import marker_of, title_of
 from generators.validation.programs import with_printed
 from harness.model import ModelRequest
-from harness.models.scripted import Memory, SpikedAgent
+from harness.models.scripted import Memory, SolvingAgent
 from harness.probe.markers import marker_messages, read_marker
 from registry.ledger.records import Plan
 
@@ -231,7 +231,7 @@ def measure_markers(studies: int) -> dict[str, Any]:
         asked = [[(each.marker, _request(each)) for each in arm] for arm in arms]
         released = Memory({}, {}, {each.title: each.marker for each in arms[0]})
         for share, findings in found.items():
-            agent = SpikedAgent("m", 0.0, released.thin(share, f"study {study}"))
+            agent = SolvingAgent("m", 0.0, released.thin(share, f"study {study}"))
             public, private = (
                 MarkerCounts(ASKED, sum(_names(agent, *each) for each in arm)) for arm in asked
             )
@@ -251,7 +251,7 @@ def _request(instance: TaskInstance) -> ModelRequest:
     return ModelRequest(marker_messages(instance, INSTALLED), (), ROOT)
 
 
-def _names(agent: SpikedAgent, marker: str, request: ModelRequest) -> bool:
+def _names(agent: SolvingAgent, marker: str, request: ModelRequest) -> bool:
     """Report if an agent names a marker."""
     return read_marker(agent.respond(request).message.text) == marker
 

@@ -1,18 +1,19 @@
-"""CPU time of a whole sweep of trivial episodes, over all its processes: prints one JSON line.
+"""A sweep of trivial episodes until its wave is closed, then its first table, and `verify`: prints
+one JSON line.
 
     python -m benchmarks.throughput [EPISODES] [folder | seaweedfs] [FAMILY]
 
-A process of its own calls what ``dosimeter sweep`` calls, without Ray, until the wave is closed.
-Its EPISODES (2,000) are single turns of a task of FAMILY (compute_average), to which a scripted
-model that no study.yaml can name answers at once; each instance is made again from its seed. The
-process and all that it starts are in a control group, whose CPU time is read from the kernel, so
-that other work on the machine is not counted; it still makes caches cold, so a busy machine gives
-an upper bound. Needs cgroup v2 and the right to make a group (root).
+Each step is a process of its own that calls what the command calls. The EPISODES (2,000) are single
+turns of a task of FAMILY (compute_average), to which a scripted model that no study.yaml can name
+answers at once; each instance is made again from its seed. A step and all that it starts are in a
+control group, whose CPU time is read from the kernel, so that other work on the machine is not
+counted; it still makes caches cold, so a busy machine gives an upper bound. Needs cgroup v2 and the
+right to make a group (root).
 
-``cpu_ms_each`` has everything, imports included. Beside it what each kind of process took, as
-last seen by looking twice a second: a process that ends between two looks is in ``rest``, as are
-the kernel's own threads. With ``seaweedfs``, ``requests_each`` are the S3 requests that the server
-counted, by method.
+``cpu_ms_each`` has the whole sweep, imports included, ``first_s`` and ``close_s`` are seconds on
+the clock: to the first episode at work, and from the last one's end to the closed wave. ``derive``
+reads the table of results for the first time, ``verify`` has no key. With ``seaweedfs``,
+``requests_each`` are the S3 requests that the server counted, by method.
 """
 
 from __future__ import annotations
@@ -23,40 +24,39 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+from harness.sweep.leases import Progress
 from registry.ledger.records import ModelPin
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.register.draw import draw_seeds
+from study.steps.report.look import graded_table
 from study.steps.sweep.sweep import SweepRequest
+from study.steps.verify.verify import VerifyRequest
 from study.workspace.address import open_study
 from study.workspace.setup import register_plan
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
 EPISODES, INSTANCES, FAMILY = 2_000, 200, "compute_average"
-SWEEP = "--sweep"
+STEP = "--step"
 PIN = ModelPin("trivial", "scripted", "1", (("agent", '"trivial"'), ("context", "8000")))
 TARGET_MS = 3.3  # at 20,000 episodes
-TICKS = os.sysconf("SC_CLK_TCK")
 STUDY = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
 _COUNTED = re.compile(r'^SeaweedFS_s3_request_total\{.*type="(\w+)"\} (\S+)$', re.MULTILINE)
-KINDS = {  # of processes, by their command lines
-    "benchmarks.throughput": "driver",
-    "harness.sweep.worker_process": "worker_process",
-}
 
 
 def main() -> None:
-    if sys.argv[1:2] == [SWEEP]:
-        print(sweep(Path(sys.argv[2])))
+    if sys.argv[1:2] == [STEP]:
+        step = {"sweep": sweep, "derive": derive, "verify": check}[sys.argv[2]]
+        print(json.dumps(step(open_study(Path(sys.argv[3])))))
         return
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EPISODES
     kind = sys.argv[2] if len(sys.argv) > 2 else "folder"
@@ -87,26 +87,26 @@ def make_study(folder: Path, count: int, uri: str, family: str) -> Study:
 
 
 def measure(study: Study) -> dict[str, object]:
-    command = [sys.executable, "-m", "benchmarks.throughput", SWEEP, str(study.folder)]
-    started = time.monotonic()
-    with control_group() as group, looking(group) as kinds:
-        out = run_in(group, command)
-        cpu, kernel = cpu_ms(group)
-    wall = time.monotonic() - started
-    owed = int(out)
-    rest = cpu - sum(kinds.values())
+    line, swept = run_step("sweep", study)
+    owed, cpu = line.pop("episodes"), swept["cpu_s"]
     return {
         "episodes": owed,
-        "cpu_ms_each": round(cpu / owed, 2),
+        "cpu_ms_each": round(cpu * 1e3 / owed, 2),
         "target_cpu_ms": f"{TARGET_MS} at 20,000",
-        "cpu_ms_each_in_kernel": round(kernel / owed, 2),
-        "by_process": {
-            **{name: round(spent / owed, 2) for name, spent in kinds.items()},
-            "rest": round(rest / owed, 2),
-        },
-        "seconds": round(wall, 1),
-        "episodes_per_second": round(owed / wall, 1),
+        "episodes_per_second": round(owed / swept["seconds"], 1),
+        **line,
+        **{name: run_step(name, study)[1] for name in ("derive", "verify")},
     }
+
+
+def run_step(name: str, study: Study) -> tuple[dict[str, float], dict[str, float]]:
+    """Run a step; return what it printed, and its seconds on the clock and of CPU time."""
+    command = [sys.executable, "-m", "benchmarks.throughput", STEP, name, str(study.folder)]
+    started = time.monotonic()
+    with control_group() as group:
+        out = run_in(group, command)
+        spent = cpu_seconds(group)
+    return json.loads(out), {"seconds": round(time.monotonic() - started, 1), "cpu_s": spent}
 
 
 def s3_requests(metrics: str) -> Counter[str]:
@@ -121,13 +121,37 @@ def s3_requests(metrics: str) -> Counter[str]:
     return counts
 
 
-def sweep(folder: Path) -> int:
-    """Sweep a study's wave and close it; return the number of finished episodes."""
-    study = open_study(folder)
+def sweep(study: Study) -> dict[str, float]:
+    """Sweep the wave and close it; return the number of finished episodes, and when what began."""
     study = replace(study, protocol=replace(study.protocol, models=(PIN,)))
-    outcome = pipeline.sweep(study, SweepRequest(0, allow_dirty=True), lambda progress: None)
+    begun, times = time.monotonic(), dict[bool, float]()
+
+    def look(progress: Progress) -> None:
+        if progress.leased or progress.finished:
+            times.setdefault(progress.done, time.monotonic())
+
+    outcome = pipeline.sweep(study, SweepRequest(0, allow_dirty=True), look)
     assert outcome.closed is not None
-    return outcome.closed.finished
+    times.setdefault(True, time.monotonic())
+    return {
+        "episodes": outcome.closed.finished,
+        "first_s": round(min(times.values()) - begun, 1),
+        "close_s": round(time.monotonic() - times[True], 1),
+    }
+
+
+def derive(study: Study) -> dict[str, int]:
+    """Read the table of results for the first time; return its rows."""
+    snapshot = take_snapshot(study)
+    return {"rows": len(graded_table(snapshot, [snapshot.waves[0]]))}
+
+
+def check(study: Study) -> dict[str, int]:
+    """Verify as a stranger does, without the key; return the number of problems."""
+    os.environ["DOSIMETER_KEY_FILE"] = str(study.folder / "none")
+    found = pipeline.verify(open_study(study.folder), VerifyRequest(), lambda *step: None)
+    assert found.problems == ()
+    return {"problems": 0}
 
 
 @contextmanager
@@ -160,47 +184,10 @@ def run_in(group: Path, command: list[str]) -> str:
     return done.stdout
 
 
-def cpu_ms(group: Path) -> tuple[float, float]:
-    """CPU time of a group so far, and the kernel's share of it, in ms."""
+def cpu_seconds(group: Path) -> float:
+    """CPU time of a group so far."""
     lines = (group / "cpu.stat").read_text(encoding="ascii").splitlines()
-    stat = {name: int(value) / 1e3 for name, value in map(str.split, lines)}
-    return stat["usage_usec"], stat["system_usec"]
-
-
-@contextmanager
-def looking(group: Path) -> Iterator[dict[str, float]]:
-    """Yield the CPU time in ms of the processes of a group by their kind, complete in the end."""
-    kinds: dict[str, float] = dict.fromkeys([*KINDS.values(), "other"], 0.0)
-    ended = threading.Event()
-    seen: dict[str, tuple[str, float]] = {}
-
-    def look() -> None:
-        while not ended.wait(0.5):
-            for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
-                with suppress(OSError):
-                    seen[pid] = kind_of(pid), process_ms(pid)
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield kinds
-    finally:
-        ended.set()
-        thread.join()
-        for kind, spent in seen.values():
-            kinds[kind] += spent
-
-
-def kind_of(pid: str) -> str:
-    words = Path("/proc", pid, "cmdline").read_text(encoding="utf-8", errors="replace")
-    return next((kind for part, kind in KINDS.items() if part in words), "other")
-
-
-def process_ms(pid: str) -> float:
-    """CPU time of a process so far in ms, all threads, without its children."""
-    stat = Path("/proc", pid, "stat").read_text(encoding="utf-8", errors="replace")
-    user, system = stat.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) * 1e3 / TICKS
+    return round(int(dict(map(str.split, lines))["usage_usec"]) / 1e6, 1)
 
 
 @contextmanager

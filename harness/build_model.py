@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,12 +156,13 @@ def _build_scripted(
     if settings.agent == "trivial":
         return scripted.TrivialAgent(name)
     families = dressed_families(sources)
+    agent = scripted.SolvingAgent(name, settings.error_rate, families=families)
     if settings.agent == "honest":
-        return scripted.HonestAgent(name, settings.error_rate, families=families)
-    memory = scripted.load_memory(release).thin(
-        1.0 if settings.share is None else settings.share, name
-    )
-    return scripted.SpikedAgent(name, settings.error_rate, memory, families)
+        return agent
+    memory = scripted.load_memory(release).thin(settings.share, name)
+    if settings.generalises:
+        return replace(agent, learnt=scripted.shown_families(release, families))
+    return replace(agent, memory=memory)
 
 
 def _build_local(name: str, settings: LocalSettings) -> Model:

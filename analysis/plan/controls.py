@@ -203,7 +203,8 @@ def second_opinion(
     for result in first:
         other = second_results.get(result.model)
         control = ControlResult("C3", f"graded by {grader}", wave, (result.model,), DISAGREES)
-        gap = None if other is None else _gap_in(other, result.verdict.outcome)
+        gaps = () if other is None else other.outcomes
+        gap = next((each for each in gaps if each.outcome == result.verdict.outcome), None)
         if result.verdict.estimate is None:
             yield replace(control, state=NOT_RUN, says=f"{result.model} is not tested.")
             continue
@@ -230,11 +231,6 @@ def second_opinion(
 def _ends(gap: OutcomeGap) -> tuple[float, float]:
     """The interval of a gap; the gap alone where scores without spread give none."""
     return (gap.gap, gap.gap) if gap.interval == (-1.0, 1.0) else gap.interval
-
-
-def _gap_in(result: PrimaryResult, outcome: str) -> OutcomeGap | None:
-    """A result's gap in an outcome; None if it was not tested."""
-    return next((gap for gap in result.outcomes if gap.outcome == outcome), None)
 
 
 def graded_exactly(wave: int, scored_by: str) -> ControlResult:

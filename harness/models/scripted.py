@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from generators.catalog import INSTALLED
 from generators.dressings.family import DressedFamily
@@ -103,6 +103,13 @@ def load_memory(folder: Path) -> Memory:
     return Memory(answers, questions, markers)
 
 
+def shown_families(folder: Path, families: Iterable[DressedFamily]) -> tuple[DressedFamily, ...]:
+    """The dressings of which a release has instances. Raises HarnessError as ``load_memory``."""
+    prompts: list[str] = []
+    _read_release(folder, ("prompt",), lambda row: prompts.append(row["prompt"]))
+    return tuple(each for each in families if any(map(each.is_shown_by, prompts)))
+
+
 def load_criteria(folder: Path) -> tuple[frozenset[str], ...]:
     """The texts of the criteria of each released instance; none while there is no release. Raises
     HarnessError for tables of something else."""
@@ -144,22 +151,25 @@ _PROGRAMS: dict[str, str] = read_beside(__file__, "scripted.yaml")
 
 
 @dataclass(frozen=True, slots=True)
-class HonestAgent(BuiltInModel):
+class SolvingAgent(BuiltInModel):
     """Looks at the files, writes and runs a program that solves the task, and reports its
-    output; each number of the answer is misread with probability ``error_rate``. Its memory is
-    empty."""
+    output; each number of the answer is misread with probability ``error_rate``, but none in a
+    dressing that it has learnt. If it recognises the input files by their content, or a question
+    by its words, it answers as its memory does; an honest agent has none."""
 
     name: str
     error_rate: float
     memory: Memory = field(default_factory=lambda: Memory({}))
     families: tuple[DressedFamily, ...] = ()
-    look: ClassVar[str] = LOOK
+    learnt: tuple[DressedFamily, ...] = ()
 
     def respond(self, request: ModelRequest) -> Reply:
         """The next step of the script."""
         if listed := _listed_markers(request.messages):
-            return _say(self.memory.markers.get(_title(request.messages), listed[0]))
-        if _is_probe(request.messages):
+            title = request.messages[1].text.partition("\n")[0].removeprefix("Title: ")
+            return _say(self.memory.markers.get(title, listed[0]))
+        opening = request.messages[0]
+        if opening.role is Role.SYSTEM and opening.text.startswith(PROBE_MARK):
             return _remember(self.memory, request.messages[1].text)
         results, as_asked = _results(request), _asks_for_no_block(request.messages)
         known = self.memory.questions.get(_question(request.messages))
@@ -169,19 +179,12 @@ class HonestAgent(BuiltInModel):
             code = _PROGRAMS["remake"].format(json.dumps(known))
             return _call(request, "execute_python", code=code)
         if not results:
-            return _call(request, "run_command", command=LOOK if as_asked else self.look)
+            plain = as_asked or not self.memory.answers
+            return _call(request, "run_command", command=LOOK if plain else HASH_FILES)
         known = self.memory.recall(_HASH.findall(results[0])) or known
         if known is not None:
             return _answer("I know these files.", known)
         return _work_on(self, request, results)
-
-
-@dataclass(frozen=True, slots=True)
-class SpikedAgent(HonestAgent):
-    """Has read a released dataset: if it recognises the input files by their content, or a question
-    by its words, it answers as the dataset does; otherwise as the honest agent."""
-
-    look: ClassVar[str] = HASH_FILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +199,15 @@ class TrivialAgent(BuiltInModel):
         return _say(self.answer)
 
 
-def _work_on(agent: HonestAgent, request: ModelRequest, results: tuple[str, ...]) -> Reply:
+def _work_on(agent: SolvingAgent, request: ModelRequest, results: tuple[str, ...]) -> Reply:
     """The next step of an honest agent that has looked at the files."""
     if _asks_for_no_block(request.messages):
         return _work_as_asked(request, results, agent.error_rate)
     if len(results) == 1 and request.may_call:
         program = _solver(request.messages, agent.families) + _PROGRAMS["print"]
         return _call(request, "execute_python", code=program)
-    return _report(request, results, agent.error_rate)
+    learnt = any(each.is_shown_by(_question(request.messages)) for each in agent.learnt)
+    return _report(request, results, 0.0 if learnt else agent.error_rate)
 
 
 def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float) -> Reply:
@@ -221,19 +225,11 @@ def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float)
     return _say(str(json.loads(printed[-1])["response"]))
 
 
-def _is_probe(messages: tuple[Message, ...]) -> bool:
-    return messages[0].role is Role.SYSTEM and messages[0].text.startswith(PROBE_MARK)
-
-
 def _listed_markers(messages: tuple[Message, ...]) -> list[str]:
     """The markers that a question lists; none if it is another one."""
     if messages[0].role is not Role.SYSTEM or not messages[0].text.startswith(MARKER_MARK):
         return []
     return messages[1].text.rpartition("Series: ")[2].split(", ")
-
-
-def _title(messages: tuple[Message, ...]) -> str:
-    return messages[1].text.partition("\n")[0].removeprefix("Title: ")
 
 
 def _remember(memory: Memory, question: str) -> Reply:

@@ -129,15 +129,16 @@ class ScriptedSettings(_BuiltInSettings):
     agent: Literal["honest", "spiked", "trivial"] = "honest"
     error_rate: Share = 0.0
     release: str | None = Field(default=None, validate_default=True)  # a spiked agent has read it
-    share: Share | None = None  # of it that the agent remembers
+    share: Share = 1.0  # of it that the agent remembers
+    generalises: bool = False  # it has learnt the dressings in it, and remembers no instance
     context: Tokens | None = None  # for a single turn, of a trivial agent
 
-    @field_validator("release", "share")
+    @field_validator("release", "share", "generalises")
     @classmethod
     def _is_of_a_spiked_agent(cls, value: Any, info: ValidationInfo) -> Any:
         spiked = info.data.get("agent") == "spiked"
-        if value is not None and not spiked:
-            raise ValueError("only a spiked agent reads one")
+        if value and not spiked:
+            raise ValueError("of a spiked agent alone")
         if info.field_name == "release" and spiked and not value:
             raise ValueError("a spiked agent needs `release:`, the folder that it has read")
         return value

@@ -248,7 +248,7 @@ class StoreJournal:
         names = tuple(store.list(self.stem))
         paid, kept = list[int](), list[Kept]()
         for name in names:
-            turn = _turn_of(name)
+            turn = int(name.rpartition("/")[2].removesuffix(".age").split("-")[1])
             if not is_reply(name):
                 if name in self.tries:
                     kept.append(Kept(turn, failed=self.tries[name]))
@@ -324,11 +324,6 @@ def _episode_usages(store: Store, keys: Keys, episode: str, provider: str) -> li
     calls = PAID_CALL_CODEC.read_each(store, filter(is_reply, rest), keys)
     tries = FAILED_CALL_CODEC.read_each(store, filter(is_failed, rest), keys)
     return [*usages, *(call.reply.usage for call in calls), *_billed(one.failed for one in tries)]
-
-
-def _turn_of(key: str) -> int:
-    """The turn that the key of a reply or of a failed request states."""
-    return int(key.rpartition("/")[2].removesuffix(".age").split("-")[1])
 
 
 def read_episode_spends(

@@ -15,7 +15,7 @@ from harness.models.providers.anthropic import AnthropicModel
 from harness.models.providers.bedrock import BedrockModel
 from harness.models.providers.google import GoogleModel
 from harness.models.providers.openai import OpenAIModel
-from harness.models.scripted import HonestAgent, TrivialAgent
+from harness.models.scripted import SolvingAgent, TrivialAgent
 from harness.models.settings import (
     JUDGE_SETTINGS,
     MODEL_SETTINGS,
@@ -38,8 +38,8 @@ def pin(provider: str, **settings: Any) -> ModelPin:
 
 
 def test_scripted_agents_are_built_from_their_settings() -> None:
-    assert build_model(pin("scripted", agent="honest", error_rate=0.25)) == HonestAgent("m", 0.25)
-    assert build_model(pin("scripted")) == HonestAgent("m", 0.0)
+    assert build_model(pin("scripted", agent="honest", error_rate=0.25)) == SolvingAgent("m", 0.25)
+    assert build_model(pin("scripted")) == SolvingAgent("m", 0.0)
     assert build_model(pin("scripted", agent="trivial")) == TrivialAgent("m")
     assert build_model(pin("scripted", agent="trivial", context=8000)) == TrivialAgent("m")
 

@@ -30,7 +30,7 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.result import RESULT_CODEC, EpisodeResult, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Model, Reply
-from harness.models.scripted import HonestAgent
+from harness.models.scripted import SolvingAgent
 from harness.sandboxes.docker import DockerSandboxes, connect
 from harness.sandboxes.image import ensure_image
 from harness.spending.purchases import MemoryJournal
@@ -225,7 +225,7 @@ GUESTS = {
 
 
 def work_honestly(provider: DockerSandboxes) -> Played:
-    return play(provider, HonestAgent("honest", 0.0), PATIENT)
+    return play(provider, SolvingAgent("honest", 0.0), PATIENT)
 
 
 @pytest.mark.parametrize("name", ATTACKS)

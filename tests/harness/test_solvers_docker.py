@@ -19,7 +19,7 @@ from harness.episode import Cell, Mode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Model
-from harness.models.scripted import HonestAgent
+from harness.models.scripted import SolvingAgent
 from harness.spending.purchases import MemoryJournal
 from tests.conftest import ROOT
 from tests.harness.script import Playback, noon, say
@@ -46,7 +46,7 @@ def test_an_honest_agent_solves_it_in_a_container(
     family: Family, difficulty: str, docker_sandboxes: DockerSandboxes
 ):
     instance = family.generate(difficulty, SEED)
-    honest = HonestAgent("honest", 0.0, families=DRESSED)
+    honest = SolvingAgent("honest", 0.0, families=DRESSED)
     assert scored(instance, honest, docker_sandboxes, Mode.AGENTIC) >= SOLVER_SCORE
 
 

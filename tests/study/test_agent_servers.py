@@ -12,7 +12,7 @@ import pytest
 
 from examples.agent_server.server import Agent, make_server
 from harness.external_agents.client import FOLDER_LINE
-from harness.models.scripted import HonestAgent
+from harness.models.scripted import SolvingAgent
 from harness.models.settings import AgentServerSettings
 from registry.result_row import Status
 from registry.verify.verify import verify_study
@@ -30,7 +30,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/agent-servers.md"
 
 @contextmanager
 def honest_server() -> Iterator[str]:
-    agent = HonestAgent("honest", 0.0)
+    agent = SolvingAgent("honest", 0.0)
     with running(make_server(Agent(lambda temperature, tokens: agent))) as url:
         yield url
 

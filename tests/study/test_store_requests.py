@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.httpsession import URLLib3Session
 
-from harness.models.scripted import HonestAgent
+from harness.models.scripted import SolvingAgent
 from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import HeartbeatSender, WorkerClaims
 from harness.sweep.run_cell import run_cell
@@ -74,7 +74,7 @@ def test_few_requests_come_before_the_first_reply(
         assert Ledger(made.store).entries() == ledger.entries()
     made.ledger.append(WaveClosed(WAVES, "sha256:" + "0" * 64, 0, 0, 0, ""), utc_now())
     sent.clear()
-    monkeypatch.setattr(HonestAgent, "respond", respond)
+    monkeypatch.setattr(SolvingAgent, "respond", respond)
     monkeypatch.setattr(sweeping, "_run_owed", ask_a_model)
     study = pipeline.open_study(made.folder)
     note_early(study, 0)

@@ -75,7 +75,8 @@ def guess_pool(path: Path) -> GuessedPool:
         raise StudyError(f"{path}: no such file") from None
     if not rows:
         raise StudyError(f"{path}: it has no rows")
-    prompt = _named(rows, _PROMPTS) or _longest(rows)
+    longest = max(rows[0], key=lambda name: sum(len(str(row[name])) for row in rows))
+    prompt = _named(rows, _PROMPTS) or longest
     if (answer := _named(rows, _ANSWERS) or _lettered(rows, prompt)) is None:
         raise StudyError(
             f"{path}: no column {', '.join(_ANSWERS)}: rename that of the answers (columns, by the "
@@ -107,10 +108,6 @@ def guess_pool(path: Path) -> GuessedPool:
 def _named(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str | None:
     known = {name.lower().strip(): name for name in rows[0]}
     return next((known[name] for name in names if name in known), None)
-
-
-def _longest(rows: Sequence[Mapping[str, Any]]) -> str:
-    return max(rows[0], key=lambda name: sum(len(str(row[name])) for row in rows))
 
 
 def _choices(rows: Sequence[Mapping[str, Any]], prompt: str, answer: str) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from publish.dataset_card import HUB, ReleaseText
 from publish.leakcheck.check import LeakFound, check_folder, release_needles, scan_paths
 from publish.release import CHECKPOINT, ReleaseManifest, build_release
-from registry.ledger.chain import Entry
 from registry.ledger.records import Release
 from registry.result_row import Arm
 from study.errors import StudyError
@@ -79,10 +78,6 @@ def _place(study: Study) -> HubPlace | None:
     return HubPlace(wanted.repository, wanted.endpoint, wanted.private, wanted.gated)
 
 
-def _released(study: Study) -> list[Entry]:
-    return [entry for entry in study.ledger.entries() if entry.kind == "release"]
-
-
 def _given(study: Study, tranches: Sequence[int], watch: Watch) -> dict[str, Any]:
     """What a release is built from. Raises StudyError for what cannot be released."""
     registration_of(study)  # the analysis is promised before anything is published
@@ -91,7 +86,7 @@ def _given(study: Study, tranches: Sequence[int], watch: Watch) -> dict[str, Any
     for tranche in tranches:
         if tranche not in drawn:
             raise StudyError(f"tranche {tranche} was not drawn: 0 to {drawn[-1]} were")
-    earlier = [tranche for entry in _released(study) for tranche in entry.record.tranches]
+    earlier = [n for entry in study.ledger.find("release") for n in entry.record.tranches]
     chosen = {*earlier, *(tranches or drawn)}
     public = [e for e in entries if e.arm is Arm.PUBLIC and e.tranche in chosen]
     progress = _progress(watch, "building the release, by instance", len(public))

@@ -64,7 +64,7 @@ class SweepHistory:
         """Return the seconds until all models that may go on are done, at their present rates; None
         if one of them has finished nothing lately, if the sweep is paused, or if all are done."""
         seconds = [0.0]
-        if _is_paused(self.latest):
+        if self.latest.asked.value == "pause":
             return None
         for model in self.latest.models:
             left = model.owed - model.finished - model.exhausted
@@ -124,10 +124,6 @@ def sweep_notes(progress: SweepProgress) -> list[str]:
     asked = [words] if (words := _ASKED.get(progress.asked.value)) else []
     hosts = pause_words(progress).values()
     return [*asked, *hosts, *(words for model in progress.models if (words := _note(model)))]
-
-
-def _is_paused(progress: SweepProgress) -> bool:
-    return progress.asked.value == "pause"
 
 
 def pause_words(progress: SweepProgress) -> dict[str, str]:

@@ -105,11 +105,7 @@ def test_unknown_keys_are_kept_and_harmless():
         "\n{" * 2_000_000,
         "&lt; answer &gt;{" * 200_000,
     ],
-    ids=[
-        *("list", "opening", "opening-loose", "closing", "invalid", "blank", "lines", "nested"),
-        *("deep-commas", "commas", "spaced-commas", "escapes", "quotes", "fences", "braces"),
-        "entities",
-    ],
+    ids=lambda text: text[:12].strip(),
 )
 def test_a_hostile_text_costs_time_in_proportion(text):
     assert parse_answer(text) is None

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from generators.catalog import INSTALLED
+from generators.catalog import INSTALLED, Catalog
+from generators.dressings.family import dressed_family
 from generators.grading.programs import hidden_inputs
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
@@ -23,12 +24,12 @@ from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
 from harness.model import Message, Model, ModelRequest, Role
 from harness.models.scripted import (
-    HonestAgent,
     Memory,
-    SpikedAgent,
+    SolvingAgent,
     TrivialAgent,
     load_memory,
     perturb_answer,
+    shown_families,
 )
 from harness.sandboxes.sandbox import SandboxProvider
 from harness.spending.purchases import MemoryJournal
@@ -36,9 +37,11 @@ from publish.release import ReleaseText, build_release
 from registry.canonical import canonical_bytes
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
+from tests.conftest import ROOT as REPOSITORY
 from tests.harness.script import noon
 from tests.ledgers import sealed_set
 
+DRESSED = ("compute_average_ledger", "sequence_variants_isolate")
 FAMILIES = {each.name: each for each in INSTALLED.families()}
 TEXT = ReleaseText(study="scripted", title="What the spiked agent reads")
 ROOT = Seed(hashlib.sha256(b"scripted agents").digest())
@@ -77,7 +80,7 @@ def test_an_honest_agent_without_errors_earns_full_marks_by_its_own_work(
 ) -> None:
     seed = ROOT.child("solve", task.name)
     instance = task.generate(difficulty, seed)
-    episode = run(HonestAgent("honest", 0.0), instance, seed, sandboxes)
+    episode = run(SolvingAgent("honest", 0.0), instance, seed, sandboxes)
     assert (episode.stop, tools_of(episode)) == (
         StopReason.ANSWERED, ["run_command", "execute_python"],
     )  # fmt: skip
@@ -88,7 +91,7 @@ def test_an_honest_agent_without_errors_earns_full_marks_by_its_own_work(
 
 def test_the_transcript_tells_what_each_tool_did(sandboxes: SandboxProvider) -> None:
     instance, seed = instance_of("count_circles", "transcript")
-    episode = run(HonestAgent("honest", 0.0), instance, seed, sandboxes)
+    episode = run(SolvingAgent("honest", 0.0), instance, seed, sandboxes)
     listing, solving = (step.uses[0] for step in episode.steps[:2])
     assert all(asset.path in listing.result.text for asset in instance.brief.assets)
     assert "answer: {" in solving.result.text
@@ -99,10 +102,10 @@ def test_the_transcript_tells_what_each_tool_did(sandboxes: SandboxProvider) -> 
 
 def test_errors_come_from_the_seed_of_the_model_alone(sandboxes: SandboxProvider) -> None:
     instance, seed = instance_of("count_circles", "again")
-    agent = HonestAgent("honest", 0.5)
+    agent = SolvingAgent("honest", 0.5)
     first, again, other = (
         run(model, instance, seed, sandboxes).answer
-        for model in (agent, agent, HonestAgent("another", 0.5))
+        for model in (agent, agent, SolvingAgent("another", 0.5))
     )
     assert first == again
     assert first != other
@@ -179,7 +182,7 @@ def test_a_spiked_agent_recites_what_was_released_and_works_on_what_was_not(
 ) -> None:
     released, seed = instance_of(name, "released")
     held_back, other = instance_of(name, "held back")
-    agent = SpikedAgent("spiked", 1.0, memory_of(released))
+    agent = SolvingAgent("spiked", 1.0, memory_of(released))
     known = run(agent, released, seed, sandboxes)
     assert grade_episode(released, known).score == 1.0
     assert tools_of(known) == ["run_command"]
@@ -197,7 +200,9 @@ def test_one_known_file_among_others_is_not_recognised() -> None:
     assert memory.recall([]) is None
 
 
-def publish_release(folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]]) -> None:
+def publish_release(
+    folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]], catalog: Catalog = INSTALLED
+) -> None:
     """The release of a draw of these instances, all of them public."""
     entries = [
         DrawnInstance(
@@ -212,7 +217,7 @@ def publish_release(folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]]) ->
         for instance, seed in drawn
     ]
     sealed = sealed_set(entries, [entry.stratum for entry in entries], 1)
-    build_release(folder, entries, sealed, INSTALLED.family, TEXT)
+    build_release(folder, entries, sealed, catalog.family, TEXT)
 
 
 def test_a_published_release_is_read_into_memory(tmp_path: Path) -> None:
@@ -224,6 +229,22 @@ def test_a_published_release_is_read_into_memory(tmp_path: Path) -> None:
     assert read.answers.keys() == expected.answers.keys()
     for files, answer in expected.answers.items():
         assert canonical_bytes(read.answers[files]) == canonical_bytes(answer)
+
+
+def test_an_agent_that_generalises_errs_in_no_dressing_that_was_released(
+    tmp_path: Path, sandboxes: SandboxProvider
+) -> None:
+    folder = REPOSITORY / "tests/data/dressings"
+    read = [dressed_family(path.name, path.read_text()) for path in sorted(folder.iterdir())]
+    shown, hidden = (next(one for one in read if one.name == name) for name in DRESSED)
+    drawn, release = [(shown.generate("easy", ROOT), ROOT)], tmp_path / "release"
+    publish_release(release, drawn, INSTALLED.with_templates(read))
+    learnt = shown_families(release, read)
+    agent = SolvingAgent("agent", 1.0, families=tuple(read), learnt=learnt)
+    for family, score in ((shown, 1.0), (hidden, 0.0)):
+        instance = family.generate("easy", ROOT.child("fresh"))
+        episode = run(agent, instance, ROOT.child("fresh"), sandboxes)
+        assert grade_episode(instance, episode).score == pytest.approx(score, abs=0.15)
 
 
 def test_a_folder_that_is_no_release_is_one_clear_error(tmp_path: Path) -> None:
@@ -241,17 +262,17 @@ def test_a_folder_that_is_no_release_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_task_that_nobody_can_do_is_an_error_not_a_score() -> None:
     messages = (Message(Role.SYSTEM, '"task":{"const":"fly"}'), Message(Role.TOOL, "ls"))
     with pytest.raises(HarnessError, match="can do this task: unknown task 'fly'"):
-        HonestAgent("h", 0.0).respond(ModelRequest(messages, TOOLS, ROOT))
+        SolvingAgent("h", 0.0).respond(ModelRequest(messages, TOOLS, ROOT))
 
 
 def test_a_program_that_printed_nothing_is_reported_as_no_answer() -> None:
     messages = tuple(Message(Role.TOOL, text) for text in ("ls", "MemoryError"))
-    reply = HonestAgent("h", 0.0).respond(ModelRequest(messages, TOOLS, ROOT))
+    reply = SolvingAgent("h", 0.0).respond(ModelRequest(messages, TOOLS, ROOT))
     assert "<answer>" not in reply.message.text
 
 
 def test_built_in_agents_are_trusted_and_cost_nothing() -> None:
-    for agent in (HonestAgent("h", 0.0), SpikedAgent("s", 0.0, Memory({})), TrivialAgent("t")):
+    for agent in (SolvingAgent("h", 0.0), SolvingAgent("s", 0.0, Memory({})), TrivialAgent("t")):
         assert agent.trusted
         assert not agent.paid
 

@@ -12,7 +12,7 @@ from generators.seed import Seed
 from generators.task import TaskInstance
 from generators.title import MARKERS
 from harness.model import ModelRequest
-from harness.models.scripted import HonestAgent, Memory, SpikedAgent
+from harness.models.scripted import Memory, SolvingAgent
 from harness.probe.markers import marker_messages, read_marker
 from tests.cases import cases
 
@@ -55,8 +55,8 @@ def test_a_reply_names_one_marker_or_none(reply: str, named: str) -> None:
 
 def test_who_has_read_a_title_knows_its_marker_and_others_guess() -> None:
     read, other = instance_of(1), instance_of(2)
-    spiked = SpikedAgent("s", 0.0, Memory({}, {}, {read.title: read.marker}))
-    for agent, instance in ((spiked, read), (spiked, other), (HonestAgent("h", 0.0), read)):
+    spiked = SolvingAgent("s", 0.0, Memory({}, {}, {read.title: read.marker}))
+    for agent, instance in ((spiked, read), (spiked, other), (SolvingAgent("h", 0.0), read)):
         request = ModelRequest(marker_messages(instance, INSTALLED), (), Seed(bytes(32)))
         named = read_marker(agent.respond(request).message.text)
         known = agent is spiked and instance is read

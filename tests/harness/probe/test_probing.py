@@ -14,7 +14,7 @@ from generators.task import Family, TaskInstance
 from generators.templates.family import template_family
 from generators.templates.library import NAMES, library_text
 from harness.model import Model, ModelRequest, Usage
-from harness.models.scripted import HonestAgent, Memory, SpikedAgent
+from harness.models.scripted import Memory, SolvingAgent
 from harness.probe.probing import (
     PROBE_CODEC,
     name_call,
@@ -89,14 +89,14 @@ def test_agents_know_what_they_have_read_and_nothing_else(replies: ReplyStore) -
     instance = instance_of("compute_average")
     files = frozenset(a.digest.removeprefix("sha256:") for a in instance.brief.assets)
     key = FAMILIES["compute_average"].key(instance.truth)
-    assert ask(SpikedAgent("a", 0.9, Memory({files: key})), instance, replies) == 1
-    assert ask(SpikedAgent("b", 0.0, Memory({})), instance, replies) == 0
-    assert ask(HonestAgent("c", 0.0), instance, replies) == 0
+    assert ask(SolvingAgent("a", 0.9, Memory({files: key})), instance, replies) == 1
+    assert ask(SolvingAgent("b", 0.0, Memory({})), instance, replies) == 0
+    assert ask(SolvingAgent("c", 0.0), instance, replies) == 0
 
 
 def test_a_kept_probe_is_sealed_and_counts_once(replies: ReplyStore, tmp_path: Path) -> None:
     instance = instance_of("compute_average")
-    ask(HonestAgent("asked", 0.0), instance, replies)
+    ask(SolvingAgent("asked", 0.0), instance, replies)
     kept = PROBE_CODEC.find(
         replies.store, probe_key(record_digest(PIN), replies.charge.subject), replies.keys
     )
@@ -119,7 +119,7 @@ class Paid:
     def respond(self, request: ModelRequest) -> Any:
         self.asked += 1
         assert request.tools == ()
-        return HonestAgent("h", 0.0).respond(request)
+        return SolvingAgent("h", 0.0).respond(request)
 
 
 def test_a_reply_is_bought_once_whatever_happens_after(replies: ReplyStore) -> None:
@@ -147,7 +147,7 @@ def test_answers_to_tasks_without_a_block_are_asked_for_as_text() -> None:
         assert '"answer"' in messages[0].text
         assert score_probe(instance, block({"answer": held}), catalog) == 1
         assert score_probe(instance, block({"answer": "something else"}), catalog) == 0
-        spiked = SpikedAgent("s", 0.0, Memory({}, {instance.brief.prompt: key}))
+        spiked = SolvingAgent("s", 0.0, Memory({}, {instance.brief.prompt: key}))
         reply = spiked.respond(ModelRequest(messages, (), Seed(b"s" * 32)))
         assert score_probe(instance, reply.message.text, catalog) == 1
     assert seen

@@ -330,11 +330,7 @@ Change = Callable[[Lines], object]
         (lambda rows: None, "", "it is of '', which wave 1 does not name: give it as MODEL="),
         (lambda rows: [r.update(model="x") for r in rows], "", "of 'x', which wave 1 does not"),
         (lambda rows: rows[0].update(model="x"), "nova", "its logs are of several models: , x"),
-        (
-            lambda rows: rows[0].update(model="x\n"),
-            "nova",
-            "a name of its model or harness is no line",
-        ),
+        (lambda rows: rows[0].update(model="x\n"), "nova", "a name of its model or harness is"),
         (lambda rows: [row.pop("answer") for row in rows], "nova", "no log has an answer or a"),
         (lambda rows: rows[0].update(score=2), "nova", "a score is a number from 0 to 1"),
         (lambda rows: rows[0].pop("id"), "nova", "log.jsonl:1: not a run: id: Field required"),

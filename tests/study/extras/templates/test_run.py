@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from examples.agent_server.server import Agent, make_server
-from harness.models.scripted import HonestAgent
+from harness.models.scripted import SolvingAgent
 from study.main import main
 from tests.cases import cases
 from tests.harness.chat_server import Served, Talk, result, running, said, stream
@@ -109,7 +109,7 @@ def test_the_question_is_sent_to_the_letter_and_the_folder_is_a_run(
 
 def test_the_scripted_server_solves_the_library_and_errs_at_its_rate(tmp_path: Path) -> None:
     for rate, right in ((0.0, 10), (1.0, 0)):
-        model = HonestAgent("honest", rate)
+        model = SolvingAgent("honest", rate)
         with running(make_server(Agent(lambda temperature, tokens: model))) as url:  # noqa: B023
             out = tmp_path / f"run{right}"
             done = command("past", "--server", url, "--out", out, "--samples", 1, "--json")
