@@ -1,5 +1,6 @@
 """Results of other harnesses as rows: logs of Inspect, of lm-evaluation-harness, of Every Eval Ever
-and of Harbor, and lines of JSON. Scores are taken as they are; what failed is missing."""
+and of Harbor, and lines of JSON. Scores are taken as they are, but answers to the instances of a
+release that Inspect ran are graded; what failed is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from generators.yaml_lines import key_of
 from registry.result_row import GRADER, Arm, Status
 from study.errors import StudyError
+from study.extras.tables.released import grade_released, is_released, released_of
 from study.extras.templates.import_results import Imported, make_row
 from study.files import read_from_elsewhere
 
@@ -168,6 +170,7 @@ def _read_inspect(path: Path, answers: bool = False) -> Log:
     try:
         log = read_eval_log(path, header_only=True)
         found: Sequence[Any] = [] if answers else read_eval_log_sample_summaries(path)
+        answers = answers or any(is_released(each.metadata) for each in found)
         # A summary's question is without pictures, and cut off where it is long.
         if answers or not all(isinstance(s.input, str) and _CUT_OFF not in s.input for s in found):
             unread = _UNREAD - {"output"} if answers else _UNREAD
@@ -203,6 +206,7 @@ def _stored_samples(path: Path, unread: Set[str]) -> Iterator[Any]:
 def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
     place = f"{path}: sample {sample.id}"
     scores = {n: _number(s.value, f"{place}, {n}") for n, s in (sample.scores or {}).items()}
+    answers = (sample.output.completion,) if hasattr(sample, "output") else ()
     usage = (sample.model_usage or {}).values()
     columns: dict[str, Any] = {"limits_hit": str(getattr(sample.limit, "type", sample.limit or ""))}
     if usage:
@@ -211,7 +215,7 @@ def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
     asked = sample.model_dump(
         include={"input", "target", "choices"}, exclude={"input": {"__all__": {"id"}}}
     )
-    return Sample(
+    made = Sample(
         model=header.model,
         task=header.task,
         sample=f"{sample.id}-{_digest(asked, sample.target, sample.choices)}",
@@ -220,9 +224,24 @@ def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
         run=sample.uuid or "",
         columns=columns,
         id=str(sample.id),
-        answers=(sample.output.completion,) if hasattr(sample, "output") else (),
+        answers=answers,
         epoch=sample.epoch,
     )
+    return _graded(made, sample.metadata, place) if is_released(sample.metadata) else made
+
+
+def _graded(sample: Sample, metadata: Mapping[str, Any], place: str) -> Sample:
+    """Return the run of a released instance under its name there, with the score of the study's
+    rules if it has an answer. Raises StudyError that names the place."""
+    released = released_of(metadata)
+    if sample.error or not sample.answers:
+        scores = sample.scores
+    else:
+        try:
+            scores = {GRADER: grade_released(released, sample.answers[0])}
+        except StudyError as error:
+            raise StudyError(f"{place}: {error}") from None
+    return replace(sample, task=released.stratum, sample=released.instance, scores=scores)
 
 
 # -- lm-evaluation-harness
