@@ -90,7 +90,7 @@ EXTRAS = (
         "transcripts",
         (
             ("show", RESULTS, "print an episode's transcript, or list the episodes"),
-            ("export", RESULTS, "write episodes as logs, or tasks for another harness"),
+            ("export", RESULTS, "write episodes as logs, tasks for another harness, results"),
         ),
         (".tool_use:look",),
         needs=("judge", "tables"),
