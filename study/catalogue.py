@@ -142,6 +142,7 @@ EXTRAS = (
             ("models", TASKS, "fetch and serve a local model"),
         ),
     ),
+    Extra("playground", (("playground", TASKS, "make instances in the browser, be graded"),)),
     Extra(
         "templates",
         (("template", TASKS, "check, prepare, run and score PICARD's templates"),),

@@ -118,14 +118,14 @@ def _subjects(study: StudySnapshot, wave: int | None) -> Iterator[Subject]:
             continue
         pin = next(each for each in study.waves[number].manifest.models if each.name == model)
         yield Subject(
-            study,
-            number,
-            pin,
-            closed[number],
-            own,
-            entries,
-            releases[-1],
-            _verdict(study, number, model),
+            study=study,
+            wave=number,
+            pin=pin,
+            closed=closed[number],
+            runs=own,
+            entries=entries,
+            release=releases[-1],
+            verdict=_verdict(study, number, model),
         )
 
 
