@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -32,6 +32,7 @@ class ReleaseText:
     hub: str = HUB  # address of the Hub that has it
     authors: tuple[str, ...] = ()
     homepage: str = ""
+    doi: str = ""
     year: str = ""  # of the registration
 
     @property
@@ -56,10 +57,12 @@ def render_card(
     find_family: FindFamily,
     text: ReleaseText,
     examples: Sequence[Mapping[str, Any]],
+    asked: Collection[str] = (),
 ) -> str:
     """Return the card of the released entries, which are in the order of the release.
 
-    ``examples`` are rows that it shows; images among their files add a task category.
+    ``examples`` are rows that it shows; images among their files add a task category. ``asked``
+    are the strata, as configurations, that Inspect runs from the Hub.
     """
     import jinja2
 
@@ -87,6 +90,8 @@ def render_card(
         size=_size_category(len(entries)),
         sealed=sealed,
         examples=examples,
+        asked=asked,
+        strata=list(dict.fromkeys(f"{each.family}-{each.difficulty}" for each in entries)),
         images=any(example["images"] for example in examples),
     )
 

@@ -26,10 +26,22 @@ from generators.dressings.family import DressedFamily
 from generators.items import HARBOR
 from generators.items.item import read_items
 from generators.seed import Seed
-from generators.task import DIFFICULTIES, Asset
+from generators.task import DIFFICULTIES, Asset, TaskInstance
 from generators.templates.family import TemplateFamily
+from publish.croissant import CROISSANT, croissant
 from publish.dataset_card import ReleaseText, render_card, split_of
 from publish.errors import PublishError
+from publish.inspect_task import (
+    EVAL,
+    SCORER,
+    SCORER_TEXT,
+    AskedSplit,
+    Question,
+    asked_split,
+    config_of,
+    eval_yaml,
+    question_columns,
+)
 from publish.leakcheck.check import FindFamily, counted, regenerate, release_files
 from publish.leakcheck.secrets import SENTENCE, drawn_rows
 from publish.row_schema import row_schema
@@ -50,7 +62,9 @@ COMMITMENTS, OPENINGS = "commitments.json", "openings"
 CHECKPOINT = "checkpoint.txt"
 # The Hub's list of the files that it stores as LFS objects, and its client's notes on downloads.
 HUBS_OWN = (".gitattributes", ".cache/")
-_CHANGING = frozenset((CHECKSUMS, CARD))  # when a tranche is added
+_CHANGING = frozenset((CHECKSUMS, CARD, EVAL, CROISSANT))  # when a tranche is added
+
+Ask = Callable[[TaskInstance], Question | None]  # an instance as one message, if it fits into one
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +87,11 @@ def build_release(
     text: ReleaseText,
     progress: Callable[[int], None] = lambda done: None,
     checkpoint: str = "",
+    ask: Ask = lambda instance: None,
 ) -> ReleaseManifest:
     """Write the public entries of a sealed draw as a release. ``progress`` gets the number of
-    instances that are made; ``checkpoint`` is the ledger's, as a signed note.
+    instances that are made; ``checkpoint`` is the ledger's, as a signed note; ``ask`` gives the
+    form that Inspect runs from the Hub.
 
     A complete folder with the same content is left as it is, and one with fewer tranches is
     replaced if all of its files but the card and the checksums stay as they are. Raises
@@ -89,7 +105,7 @@ def build_release(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with draft_folder(folder) as draft:
             drawn = _in_order(zip(leaves, entries, strict=True))
-            _write_files(draft, drawn, sealed, find_family, text, progress, checkpoint)
+            _write_files(draft, drawn, sealed, find_family, text, progress, checkpoint, ask)
             _put_in_place(read_release(draft), folder)
     except OSError as error:
         raise PublishError(
@@ -187,7 +203,7 @@ def _in_order(drawn: Iterable[_Drawn]) -> list[_Drawn]:
     return sorted(drawn, key=place)
 
 
-def _row(leaf: int, entry: DrawnInstance, find_family: FindFamily) -> dict[str, Any]:
+def _row(leaf: int, entry: DrawnInstance, find_family: FindFamily, ask: Ask) -> dict[str, Any]:
     instance, key = regenerate(entry, find_family)
     images = [asset for asset in instance.brief.assets if asset.media_type.startswith("image/")]
     return {
@@ -207,6 +223,7 @@ def _row(leaf: int, entry: DrawnInstance, find_family: FindFamily) -> dict[str, 
         "truth": canonical_bytes(instance.truth.as_json()).decode(),
         "rubric": canonical_bytes(instance.rubric.as_json()).decode(),
         "answer": canonical_bytes(key).decode(),
+        **question_columns(ask(instance), key),
     }
 
 
@@ -239,16 +256,22 @@ def _write_files(
     text: ReleaseText,
     progress: Callable[[int], None],
     checkpoint: str,
+    ask: Ask,
 ) -> None:
     examples: list[dict[str, Any]] = []
+    asked: list[AskedSplit] = []
 
     def part(item: _Drawn) -> tuple[str, int]:
         return item[1].stratum, item[1].tranche
 
     for (stratum, tranche), members in groupby(counted(drawn, progress), key=part):
-        rows = (_row(leaf, entry, find_family) for leaf, entry in members)
+        rows = (_row(leaf, entry, find_family, ask) for leaf, entry in members)
         kept = _keep_first(rows, examples if tranche == drawn[0][1].tranche else [])
-        _write_shards(folder / "data" / stratum.replace("/", "-"), split_of(tranche), kept)
+        pairs: list[tuple[str | None, str | None]] = []
+        split = split_of(tranche)
+        _write_shards(folder / "data" / config_of(stratum), split, _noted(kept, pairs))
+        if made := asked_split(stratum, split, pairs):
+            asked.append(made)
     _write(folder / COMMITMENTS, canonical_bytes(_commitments(sealed)))
     if checkpoint:
         _write(folder / CHECKPOINT, checkpoint.encode())
@@ -267,8 +290,16 @@ def _write_files(
     for _, entry in drawn:
         if entry.family == HARBOR:
             _write_task(folder / "tasks" / entry.difficulty, entry)
-    card = render_card([entry for _, entry in drawn], sealed, find_family, text, examples)
+    entries = [entry for _, entry in drawn]
+    configs = dict.fromkeys(each.config for each in asked)
+    card = render_card(entries, sealed, find_family, text, examples, configs)
     _write(folder / CARD, card.encode())
+    if asked:
+        _write(folder / EVAL, eval_yaml(text, asked))
+        _write(folder / SCORER, SCORER_TEXT.encode())
+    tranches = sorted({entry.tranche for entry in entries})
+    described = croissant(text, [split_of(each) for each in tranches])
+    _write(folder / CROISSANT, canonical_bytes(described))
     _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))
     for place, _, _ in os.walk(folder):
         sync_path(Path(place))
@@ -311,6 +342,15 @@ def _keep_first(
     for number, row in enumerate(rows):
         if number < EXAMPLES:
             examples.append({name: row[name] for name in (*_SHOWN, "images")})
+        yield row
+
+
+def _noted(
+    rows: Iterable[dict[str, Any]], pairs: list[tuple[str | None, str | None]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows, and add the target and picture of each to the pairs."""
+    for row in rows:
+        pairs.append((row["target"], row["input_image"]))
         yield row
 
 

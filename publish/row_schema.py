@@ -18,6 +18,7 @@ FEATURES: dict[str, Any] = {
     "input_files": {"feature": _FILE, "_type": "List"},
     "images": {"feature": {"_type": "Image"}, "_type": "List"},
     **dict.fromkeys(("truth", "rubric", "answer"), _TEXT),
+    **dict.fromkeys(("input", "input_image", "target"), _TEXT),  # of ``eval.yaml``
 }
 
 

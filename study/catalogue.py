@@ -90,7 +90,7 @@ EXTRAS = (
         "transcripts",
         (
             ("show", RESULTS, "print an episode's transcript, or list the episodes"),
-            ("export", RESULTS, "write episodes as logs, or tasks for another harness"),
+            ("export", RESULTS, "write episodes as logs, tasks for another harness, results"),
         ),
         (".tool_use:look",),
         needs=("judge", "tables"),
@@ -142,6 +142,7 @@ EXTRAS = (
             ("models", TASKS, "fetch and serve a local model"),
         ),
     ),
+    Extra("playground", (("playground", TASKS, "make instances in the browser, be graded"),)),
     Extra(
         "templates",
         (("template", TASKS, "check, prepare, run and score PICARD's templates"),),

@@ -49,6 +49,7 @@ EXTRA_MODULES = {
     "items": "datasketch re2",
     "local": "xllamacpp",
     "models": "openai pydantic_ai",
+    "playground": "gradio starlette",
     "pods": "requests websockets",
     "s3": "boto3 botocore",
     "sweep": "ray",

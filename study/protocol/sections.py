@@ -95,6 +95,7 @@ class ReleaseSection(Section):
     licence: str = "cc-by-4.0"
     authors: tuple[str, ...] = ()
     homepage: str | None = Field(default=None, pattern=URL)
+    doi: str | None = Field(default=None, pattern=r"^10\.\d{4,9}/[-._;()/:A-Za-z0-9]+$")
     private: bool = False
     gated: Literal["auto", "manual"] | None = None
 

@@ -80,7 +80,8 @@ def import_(kind: str, places: tuple[str, ...], as_json: bool, **options: Any) -
       harbor    trials of Harbor
       jsonl     lines with id, and model, task, score or answer
 
-    Of the last five, scores are taken as they are, from 0 to 1; what failed is missing. With
+    Of the last five, scores are taken as they are, from 0 to 1, but answers to a release that
+    Inspect ran from the Hub are graded; what failed is missing. With
     several scores, choose one by `analyze --grader`. NAME is the stratum, by default the task.
 
     With --wave the logs become a wave of a registered study. NAME is the model if the log has

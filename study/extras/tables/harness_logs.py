@@ -1,5 +1,6 @@
 """Results of other harnesses as rows: logs of Inspect, of lm-evaluation-harness, of Every Eval Ever
-and of Harbor, and lines of JSON. Scores are taken as they are; what failed is missing."""
+and of Harbor, and lines of JSON. Scores are taken as they are, but answers to the instances of a
+release that Inspect ran are graded; what failed is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from generators.yaml_lines import key_of
 from registry.result_row import GRADER, Arm, Status
 from study.errors import StudyError
+from study.extras.tables.released import grade_released, is_released, released_of
 from study.extras.templates.import_results import Imported, make_row
 from study.files import read_from_elsewhere
 
@@ -168,6 +170,7 @@ def _read_inspect(path: Path, answers: bool = False) -> Log:
     try:
         log = read_eval_log(path, header_only=True)
         found: Sequence[Any] = [] if answers else read_eval_log_sample_summaries(path)
+        answers = answers or any(is_released(each.metadata) for each in found)
         # A summary's question is without pictures, and cut off where it is long.
         if answers or not all(isinstance(s.input, str) and _CUT_OFF not in s.input for s in found):
             unread = _UNREAD - {"output"} if answers else _UNREAD
@@ -203,6 +206,7 @@ def _stored_samples(path: Path, unread: Set[str]) -> Iterator[Any]:
 def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
     place = f"{path}: sample {sample.id}"
     scores = {n: _number(s.value, f"{place}, {n}") for n, s in (sample.scores or {}).items()}
+    answers = (sample.output.completion,) if hasattr(sample, "output") else ()
     usage = (sample.model_usage or {}).values()
     columns: dict[str, Any] = {"limits_hit": str(getattr(sample.limit, "type", sample.limit or ""))}
     if usage:
@@ -211,7 +215,7 @@ def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
     asked = sample.model_dump(
         include={"input", "target", "choices"}, exclude={"input": {"__all__": {"id"}}}
     )
-    return Sample(
+    made = Sample(
         model=header.model,
         task=header.task,
         sample=f"{sample.id}-{_digest(asked, sample.target, sample.choices)}",
@@ -220,9 +224,24 @@ def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
         run=sample.uuid or "",
         columns=columns,
         id=str(sample.id),
-        answers=(sample.output.completion,) if hasattr(sample, "output") else (),
+        answers=answers,
         epoch=sample.epoch,
     )
+    return _graded(made, sample.metadata, place) if is_released(sample.metadata) else made
+
+
+def _graded(sample: Sample, metadata: Mapping[str, Any], place: str) -> Sample:
+    """Return the run of a released instance under its name there, with the score of the study's
+    rules if it has an answer. Raises StudyError that names the place."""
+    released = released_of(metadata)
+    if sample.error or not sample.answers:
+        scores = sample.scores
+    else:
+        try:
+            scores = {GRADER: grade_released(released, sample.answers[0])}
+        except StudyError as error:
+            raise StudyError(f"{place}: {error}") from None
+    return replace(sample, task=released.stratum, sample=released.instance, scores=scores)
 
 
 # -- lm-evaluation-harness
@@ -328,35 +347,66 @@ class _Instance(BaseModel):
     """A line of instance_level_eval.schema.json, as far as it is read."""
 
     model_id: str = Field(min_length=1)
+    evaluation_id: str = ""
     evaluation_name: str = Field(min_length=1)
+    evaluation_result_id: str | None = None
     sample_id: str = Field(min_length=1, coerce_numbers_to_str=True)
     input: _Asked = _Asked()
     output: _Answered | None = None
     evaluation: _Graded
     token_usage: _Tokens | None = None
     error: Any = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def scorer(self) -> str:
+        """The scorer, which Inspect's converter writes before each of its metrics."""
+        name, colon, metric = (self.evaluation_result_id or "score").rpartition(":")
+        return name if colon else metric
+
+    @property
+    def epoch(self) -> int:
+        """The number of the run on the sample, from 1, as Inspect's converter notes it."""
+        noted = str((self.metadata or {}).get("epoch", ""))
+        return int(noted) if noted.isdecimal() and int(noted) else 1
 
 
 def _read_eee(path: Path) -> Log:
-    """Instances of Every Eval Ever."""
-    samples = []
+    """Instances of Every Eval Ever, which has a line for each metric of a run: lines of one run
+    with other metrics are one sample, and a line that is there again is a further run."""
+    runs: dict[tuple[object, ...], Sample] = {}
+    lines: Counter[tuple[object, ...]] = Counter()
     for place, row in _json_lines(path):
         one = _parse(_Instance, row, place, "an instance of Every Eval Ever")
-        error = "error" if one.error else ""
-        score = None if error else _number(one.evaluation.score, f"{place}: evaluation.score")
-        text = one.output.raw if one.output else None
-        sample = Sample(
-            model=one.model_id,
-            task=one.evaluation_name,
-            sample=f"{one.sample_id}-{_digest(one.input.raw, one.input.reference)}",
-            scores={"score": score},
-            error=error,
-            columns=one.token_usage.model_dump() if one.token_usage else {},
-            id=one.sample_id,
-            answers=(text,) if isinstance(text, str) else tuple(text or ())[-1:],
-        )
-        samples.append(sample)
-    return Log(tuple(samples), (), "a harness that Every Eval Ever does not name")
+        asked = _digest(one.input.raw, one.input.reference)
+        subject = (one.model_id, one.evaluation_id, one.sample_id, asked, one.epoch)
+        metric = (*subject, one.evaluation_result_id)
+        run = (*subject, lines[metric])
+        lines[metric] += 1
+        score = None if one.error else _number(one.evaluation.score, f"{place}: evaluation.score")
+        if (before := runs.get(run)) is None:
+            runs[run] = _eee_sample(one, asked, score, run)
+        elif before.scores.get(one.scorer, score) != score:
+            raise StudyError(f"{place}: a second score by {one.scorer} of one run")
+        else:
+            runs[run] = replace(before, scores={**before.scores, one.scorer: score})
+    return Log(tuple(runs.values()), (), "a harness that Every Eval Ever does not name")
+
+
+def _eee_sample(one: _Instance, asked: str, score: float | None, run: tuple[object, ...]) -> Sample:
+    text = one.output.raw if one.output else None
+    return Sample(
+        model=one.model_id,
+        task=one.evaluation_name,
+        sample=f"{one.sample_id}-{asked}",
+        scores={} if one.error else {one.scorer: score},
+        error="error" if one.error else "",
+        run=_digest(run, one.scorer) if one.evaluation_id else "",
+        columns=one.token_usage.model_dump() if one.token_usage else {},
+        id=one.sample_id,
+        answers=(text,) if isinstance(text, str) else tuple(text or ())[-1:],
+        epoch=one.epoch,
+    )
 
 
 # -- Harbor

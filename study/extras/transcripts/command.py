@@ -97,8 +97,11 @@ def _show_tools(study: Study, wave: int | None, as_json: bool) -> None:
         print_records(tool_records(tables), title="Tools")
 
 
+_TASK_FORMS, _RESULT_FORMS = ("inspect", "lm-eval", "jsonl"), ("eee", "eval-results")
+
+
 @click.command()
-@click.argument("what", type=click.Choice(["episodes", "tasks"]), default="episodes")
+@click.argument("what", type=click.Choice(["episodes", "tasks", "results"]), default="episodes")
 @wave_option
 @click.option(
     "--arm",
@@ -111,9 +114,9 @@ def _show_tools(study: Study, wave: int | None, as_json: bool) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["inspect", "lm-eval", "jsonl"]),
-    default="inspect",
-    help="Of tasks.",
+    type=click.Choice([*_TASK_FORMS, *_RESULT_FORMS]),
+    show_default="inspect of tasks, eee of results",
+    help="Of tasks: inspect, lm-eval, jsonl. Of results: eee, eval-results.",
 )
 @click.option("--to", multiple=True, metavar="AGE1…", help="Seal tasks to this age key.")
 @click.option("--plain", is_flag=True, help="Write tasks in plain text instead.")
@@ -121,7 +124,7 @@ def _show_tools(study: Study, wave: int | None, as_json: bool) -> None:
 @study_option
 @json_option
 def export(study: Study, what: str, out: Path, as_json: bool, **options: Any) -> None:
-    """Write stored episodes as logs for `inspect view`, in plain text; or a wave's tasks.
+    """Write stored episodes as logs for `inspect view`, in plain text; a wave's tasks; or results.
 
     Episodes: messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files
     are readable by their owner only. The ledger records the look first.
@@ -130,13 +133,22 @@ def export(study: Study, what: str, out: Path, as_json: bool, **options: Any) ->
     for another harness to run. It begins the wave, and `dosimeter import --wave` closes it with the
     harness's logs. Give --to or --plain.
 
+    Results: of the closed waves on instances that anybody may know, as records of Every Eval Ever,
+    or as rows for the folder `.eval_results/` of models on the Hub, with arm and verdict.
+
     \b
     Examples:
       dosimeter export --out logs && inspect view --log-dir logs
       dosimeter export --wave 1 --arm all --reveal --out logs
       dosimeter export tasks --wave 1 --format lm-eval --to age1… --out given
+      dosimeter export results --out records
     """
     wave, arm, reveal = options["wave"], options["arm"], options["reveal"]
+    forms = {"tasks": _TASK_FORMS, "results": _RESULT_FORMS}.get(what, ())
+    form = options["form"] or next(iter(forms), None)
+    if form is not None and form not in forms:
+        raise click.UsageError(f"--format {form} does not go with {what}")
+    options["form"] = form
     if what == "tasks":
         if arm != "public" or reveal:
             raise click.UsageError("--arm and --reveal go with episodes: tasks are of both arms")
@@ -144,6 +156,14 @@ def export(study: Study, what: str, out: Path, as_json: bool, **options: Any) ->
         return
     if options["to"] or options["plain"] or options["allow_dirty"]:
         raise click.UsageError("--to, --plain and --allow-dirty go with `export tasks`")
+    if what == "results":
+        if arm != "public" or reveal:
+            raise click.UsageError("--arm and --reveal go with episodes: results are public ones")
+        from study.extras.transcripts.results_export import export_results
+
+        made = export_results(study, out, wave, options["form"])
+        print_records(made, as_json, title=f"Results in {out}")
+        return
     from study.extras.transcripts.inspect_export import export_inspect
 
     written = export_inspect(study, out, wave, arm, reveal)

@@ -130,7 +130,7 @@ def test_the_message_names_file_kind_and_commitment_and_never_the_secret(
 
 def test_a_clean_release_passes(draw: Any, find: Find, release: ReleaseManifest) -> None:
     needles = release_needles(draw.entries, find)
-    assert len(list(release_files(release.folder))) == 6
+    assert len(list(release_files(release.folder))) == 7
     assert len(needles) > 100
     check_folder(release.folder, needles)
 

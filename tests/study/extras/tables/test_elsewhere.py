@@ -281,6 +281,25 @@ def test_the_logs_of_eee_and_harbor_are_joined(folder: Path, tmp_path: Path, lin
     assert sum(row.score or 0 for row in rows_of(copy)) == 12
 
 
+def test_a_log_of_inspect_that_every_eval_ever_converted_is_joined_once(
+    folder: Path, tmp_path: Path, lines: Lines
+) -> None:
+    """Its own lines, with the ids of this wave: of each run one by each of two scorers."""
+    made = Path(__file__).parents[3] / "data" / "eee" / "two_scorers.jsonl"
+    rows = [json.loads(line) for line in made.read_text("utf-8").splitlines()]
+    ids = list(dict.fromkeys(row["sample_id"] for row in rows))
+    given = dict(zip(ids, lines, strict=False))
+    for row in rows:
+        line = given[row["sample_id"]]
+        row |= {"sample_id": line["id"], "output": {"raw": [line["answer"]]}}
+    log = write_log(tmp_path / "log.jsonl", rows)
+    code, out, error = take(folder, "eee", f"nova={log}")
+    assert (code, error) == (0, "")
+    assert "wave 1 is closed: 7 scored, 5 missing" in out
+    scores = [row.score for row in rows_of(folder) if row.score is not None]
+    assert sorted(scores) == [0.0] + [1.0] * 6
+
+
 def test_lm_eval_runs_the_exported_task_and_its_samples_are_joined(
     begun: Path, tmp_path: Path
 ) -> None:

@@ -1,0 +1,5 @@
+"""The playground as a Space of the Hub."""
+
+from study.extras.playground.app import serve
+
+serve()

@@ -1,0 +1,1 @@
+"""Make instances of the public task families from seeds of one's own, and be graded."""
