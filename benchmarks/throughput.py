@@ -1,10 +1,10 @@
 """A sweep of trivial episodes until its wave is closed, then its first table, and `verify`: prints
 one JSON line.
 
-    python -m benchmarks.throughput [EPISODES] [folder | seaweedfs] [FAMILY]
+    python -m benchmarks.throughput [EPISODES] [folder | seaweedfs]
 
 Each step is a process of its own that calls what the command calls. The EPISODES (2,000) are single
-turns of a task of FAMILY (compute_average), to which a scripted model that no study.yaml can name
+turns of compute_average, to which a scripted model that no study.yaml can name
 answers at once; each instance is made again from its seed. A step and all that it starts are in a
 control group, whose CPU time is read from the kernel, so that other work on the machine is not
 counted; it still makes caches cold, so a busy machine gives an upper bound. Needs cgroup v2 and the
@@ -45,7 +45,7 @@ from study.workspace.setup import register_plan
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
-EPISODES, INSTANCES, FAMILY = 2_000, 200, "compute_average"
+EPISODES, INSTANCES = 2_000, 200
 STEP = "--step"
 PIN = ModelPin("trivial", "scripted", "1", (("agent", '"trivial"'), ("context", "8000")))
 TARGET_MS = 3.3  # at 20,000 episodes
@@ -60,26 +60,27 @@ def main() -> None:
         return
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EPISODES
     kind = sys.argv[2] if len(sys.argv) > 2 else "folder"
-    family = sys.argv[3] if len(sys.argv) > 3 else FAMILY
     served = counting_seaweedfs() if kind == "seaweedfs" else nullcontext(("", ""))
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, served as (uri, metrics):
-        study = make_study(Path(folder) / "study", count, uri, family)
+        study = make_study(Path(folder) / "study", study_text(count, uri))
         before = s3_requests(metrics)
         line = measure(study)
         requests = s3_requests(metrics) - before
     if requests:
         line["requests_each"] = {name: round(n / count, 3) for name, n in requests.most_common()}
-    print(
-        json.dumps({"benchmark": "throughput", "store": kind, "family": family, **line}), flush=True
-    )
+    print(json.dumps({"benchmark": "throughput", "store": kind, **line}), flush=True)
 
 
-def make_study(folder: Path, count: int, uri: str, family: str) -> Study:
-    """A study with a wave of that many cells, drawn and registered without checking its power."""
+def study_text(count: int, uri: str) -> str:
+    """study.yaml with a wave of that many cells."""
     replicates = str(-(-count // INSTANCES))
     text = STUDY.replace("HALF", str(INSTANCES // 2)).replace("REPLICATES", replicates)
-    text = text.replace("FAMILY", family)
-    init_study(folder, text + (f'store: "{uri}"\n' if uri else ""))
+    return text + (f'store: "{uri}"\n' if uri else "")
+
+
+def make_study(folder: Path, text: str) -> Study:
+    """A study that is drawn and registered without checking its power."""
+    init_study(folder, text)
     study = open_study(folder)
     draw_seeds(study, lambda *step: None, lambda: "2026-11-23T12:00:00Z")
     register_plan(study, lambda *step: None, "2026-11-23T12:00:00Z")
