@@ -43,7 +43,8 @@ _LEVELS = (
 # What lies outside a study: its public face, and releases that others run.
 _OBSERVATORY = (
     *("study/extras/site", "study/extras/playground", "publish/croissant", "publish/inspect_task"),
-    *("study/extras/tables/released", "study/extras/transcripts/results_export"),
+    *("study/extras/tables/released", "study/extras/tables/every_eval_ever"),
+    *("study/extras/transcripts/results_export", "study/steps/publish/asked"),
     *("tests/study/extras/site", "tests/study/extras/playground", "tests/publish/test_croissant"),
     *("tests/publish/test_inspect_task", "tests/study/extras/tables/test_released"),
     "tests/study/extras/transcripts/test_results_export",

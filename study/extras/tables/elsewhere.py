@@ -42,14 +42,8 @@ from registry.sealing import encrypt
 from registry.signing import derive_key
 from registry.stores.parallel import parallel_map
 from study.errors import StudyError
-from study.extras.tables.harness_logs import (
-    NO_SCORE,
-    WITH_ANSWERS,
-    Log,
-    Sample,
-    files_of,
-    named_place,
-)
+from study.extras.tables.harness_logs import WITH_ANSWERS, files_of, named_place
+from study.extras.tables.sample import NO_SCORE, Log, Sample
 from study.files import exclusive, new_folder, read_from_elsewhere
 from study.protocol.protocol import Task
 from study.steps.sweep.manifests import begin_wave

@@ -4,57 +4,37 @@ release that Inspect ran are graded; what failed is missing."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zipfile import ZipFile, is_zipfile
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from generators.yaml_lines import key_of
 from registry.result_row import GRADER, Arm, Status
 from study.errors import StudyError
+from study.extras.tables.every_eval_ever import read_eee
 from study.extras.tables.released import grade_released, is_released, released_of
+from study.extras.tables.sample import (
+    NO_SCORE,
+    Log,
+    Sample,
+    digest_of,
+    json_lines,
+    number_of,
+    parse_as,
+)
 from study.extras.templates.import_results import Imported, make_row
 from study.files import read_from_elsewhere
 
-M = TypeVar("M", bound=BaseModel)
-NO_SCORE = "no score"
 _MOST_BYTES = 2_000_000_000
 _UNREAD = {"messages", "events", "output", "store", "attachments", "timelines"}  # long, of Inspect
 _CUT_OFF = "(content truncated)"  # as Inspect marks it
-_WORDS = {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One run of a model on a sample of a task, with its score by each grader; None where the run
-    failed or the grader gave none. ``sample`` names what was asked, so that no other question of
-    the task has that name, nor the same question another one."""
-
-    model: str
-    task: str
-    sample: str
-    scores: Mapping[str, float | None]
-    error: str = ""  # what failed
-    run: str = ""  # its own id; a run that is in several logs counts once
-    columns: Mapping[str, Any] = field(default_factory=dict)  # of the row, beside these
-    id: str = ""  # as the harness was given it
-    answers: tuple[str, ...] = ()  # final texts, each an epoch
-    epoch: int = 1  # of the first answer
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    samples: tuple[Sample, ...]
-    warnings: tuple[str, ...] = ()
-    harness: str = ""  # with its version, as far as the log states them
 
 
 def import_logs(kind: str, places: Sequence[str], arm: Arm) -> Imported:
@@ -125,40 +105,6 @@ def files_of(place: Path, pattern: str) -> list[Path]:
     return found
 
 
-def _digest(*parts: object) -> str:
-    """Sixteen digits that name a question by its content."""
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _number(value: object, place: str) -> float | None:
-    """A score of 0 to 1, in any of the forms that harnesses write; None for NaN, which marks what
-    was not scored. Raises StudyError for any other value."""
-    if isinstance(value, str) and value.strip().casefold() in _WORDS:
-        return _WORDS[value.strip().casefold()]
-    try:
-        number = float(value) if isinstance(value, int | float | str) else math.inf
-    except ValueError:
-        number = math.inf
-    if math.isnan(number):
-        return None
-    if not 0 <= number <= 1:
-        shown = repr(value)[:40]
-        raise StudyError(f"{place}: a score is a number from 0 to 1, or C or I; here is {shown}")
-    return number
-
-
-def _parse(model: type[M], value: object, place: str, what: str) -> M:
-    """A value in a form. Raises StudyError for another, which is then not ``what``."""
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise StudyError(
-            f"{place}: not {what}: {key_of(first['loc']) or 'it'}: {first['msg']}"
-        ) from None
-
-
 # -- Inspect
 
 
@@ -205,7 +151,7 @@ def _stored_samples(path: Path, unread: Set[str]) -> Iterator[Any]:
 
 def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
     place = f"{path}: sample {sample.id}"
-    scores = {n: _number(s.value, f"{place}, {n}") for n, s in (sample.scores or {}).items()}
+    scores = {n: number_of(s.value, f"{place}, {n}") for n, s in (sample.scores or {}).items()}
     answers = (sample.output.completion,) if hasattr(sample, "output") else ()
     usage = (sample.model_usage or {}).values()
     columns: dict[str, Any] = {"limits_hit": str(getattr(sample.limit, "type", sample.limit or ""))}
@@ -218,7 +164,7 @@ def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
     made = Sample(
         model=header.model,
         task=header.task,
-        sample=f"{sample.id}-{_digest(asked, sample.target, sample.choices)}",
+        sample=f"{sample.id}-{digest_of(asked, sample.target, sample.choices)}",
         scores=scores,
         error="" if scores else "error" if sample.error else NO_SCORE,
         run=sample.uuid or "",
@@ -277,7 +223,7 @@ def _read_lm_eval(path: Path) -> Log:
     if not path.name.startswith("samples_") or not task:
         raise StudyError(f"{path}: samples of lm-evaluation-harness lie in samples_TASK_DATE.jsonl")
     results, what = _lm_eval_results(path, date), "a sample of lm-evaluation-harness"
-    documents = [_parse(_Document, row, place, what) for place, row in _json_lines(path)]
+    documents = [parse_as(_Document, row, place, what) for place, row in json_lines(path)]
     names = dict.fromkeys(name for each in documents for name in each.values)
     given = {
         name: [each.values[name] for each in documents if name in each.values] for name in names
@@ -287,9 +233,9 @@ def _read_lm_eval(path: Path) -> Log:
         Sample(
             results.model_name,
             task,
-            f"{each.doc_id}-{each.doc_hash[:16] or _digest(each.doc)}",
+            f"{each.doc_id}-{each.doc_hash[:16] or digest_of(each.doc)}",
             {
-                n: _number(math.nan if v is None else v, n)
+                n: number_of(math.nan if v is None else v, n)
                 for n, v in each.values.items()
                 if n in scores
             },
@@ -319,94 +265,7 @@ def _lm_eval_results(path: Path, date: str) -> _Results:
     if len(results) != 1:
         raise StudyError(f"{path}: no results_{date}.json beside it, which names the model")
     value = _json(results[0])
-    return _parse(_Results, value, str(results[0]), "results of lm-evaluation-harness")
-
-
-# -- Every Eval Ever
-
-
-class _Asked(BaseModel):
-    raw: Any = None
-    reference: Any = None
-
-
-class _Answered(BaseModel):
-    raw: list[str] | str | None = None
-
-
-class _Graded(BaseModel):
-    score: float | str
-
-
-class _Tokens(BaseModel):
-    input_tokens: int | None = Field(default=None, ge=0)
-    output_tokens: int | None = Field(default=None, ge=0)
-
-
-class _Instance(BaseModel):
-    """A line of instance_level_eval.schema.json, as far as it is read."""
-
-    model_id: str = Field(min_length=1)
-    evaluation_id: str = ""
-    evaluation_name: str = Field(min_length=1)
-    evaluation_result_id: str | None = None
-    sample_id: str = Field(min_length=1, coerce_numbers_to_str=True)
-    input: _Asked = _Asked()
-    output: _Answered | None = None
-    evaluation: _Graded
-    token_usage: _Tokens | None = None
-    error: Any = None
-    metadata: dict[str, Any] | None = None
-
-    @property
-    def scorer(self) -> str:
-        """The scorer, which Inspect's converter writes before each of its metrics."""
-        name, colon, metric = (self.evaluation_result_id or "score").rpartition(":")
-        return name if colon else metric
-
-    @property
-    def epoch(self) -> int:
-        """The number of the run on the sample, from 1, as Inspect's converter notes it."""
-        noted = str((self.metadata or {}).get("epoch", ""))
-        return int(noted) if noted.isdecimal() and int(noted) else 1
-
-
-def _read_eee(path: Path) -> Log:
-    """Instances of Every Eval Ever, which has a line for each metric of a run: lines of one run
-    with other metrics are one sample, and a line that is there again is a further run."""
-    runs: dict[tuple[object, ...], Sample] = {}
-    lines: Counter[tuple[object, ...]] = Counter()
-    for place, row in _json_lines(path):
-        one = _parse(_Instance, row, place, "an instance of Every Eval Ever")
-        asked = _digest(one.input.raw, one.input.reference)
-        subject = (one.model_id, one.evaluation_id, one.sample_id, asked, one.epoch)
-        metric = (*subject, one.evaluation_result_id)
-        run = (*subject, lines[metric])
-        lines[metric] += 1
-        score = None if one.error else _number(one.evaluation.score, f"{place}: evaluation.score")
-        if (before := runs.get(run)) is None:
-            runs[run] = _eee_sample(one, asked, score, run)
-        elif before.scores.get(one.scorer, score) != score:
-            raise StudyError(f"{place}: a second score by {one.scorer} of one run")
-        else:
-            runs[run] = replace(before, scores={**before.scores, one.scorer: score})
-    return Log(tuple(runs.values()), (), "a harness that Every Eval Ever does not name")
-
-
-def _eee_sample(one: _Instance, asked: str, score: float | None, run: tuple[object, ...]) -> Sample:
-    text = one.output.raw if one.output else None
-    return Sample(
-        model=one.model_id,
-        task=one.evaluation_name,
-        sample=f"{one.sample_id}-{asked}",
-        scores={} if one.error else {one.scorer: score},
-        error="error" if one.error else "",
-        run=_digest(run, one.scorer) if one.evaluation_id else "",
-        columns=one.token_usage.model_dump() if one.token_usage else {},
-        id=one.sample_id,
-        answers=(text,) if isinstance(text, str) else tuple(text or ())[-1:],
-        epoch=one.epoch,
-    )
+    return parse_as(_Results, value, str(results[0]), "results of lm-evaluation-harness")
 
 
 # -- Harbor
@@ -446,7 +305,7 @@ def _read_harbor(path: Path) -> Log:
     value = _json(path)
     if not isinstance(value, dict) or "trial_name" not in value:
         return Log(())
-    trial = _parse(_Trial, value, str(path), "a trial of Harbor")
+    trial = parse_as(_Trial, value, str(path), "a trial of Harbor")
     agent, model = trial.agent_info.name, trial.agent_info.model_info
     rewards = (trial.verifier_result.rewards if trial.verifier_result else None) or {}
     lost = not rewards or trial.reward_valid is False
@@ -455,7 +314,7 @@ def _read_harbor(path: Path) -> Log:
         model=f"{model.name} by {agent}" if model else agent,
         task=trial.source or trial.task_name.rpartition("/")[0] or "harbor",
         sample=trial.task_name,
-        scores={} if lost else {n: _number(r, f"{path}: reward {n}") for n, r in rewards.items()},
+        scores={} if lost else {n: number_of(r, f"{path}: reward {n}") for n, r in rewards.items()},
         error=failure if lost else "",
         run=trial.id,
         id=trial.task_name.rpartition("/")[2],
@@ -482,14 +341,14 @@ class _Line(BaseModel):
 def _read_jsonl(path: Path) -> Log:
     """Lines with ``id`` and ``score`` or ``answer``, and what else ``_Line`` has."""
     samples = []
-    for place, row in _json_lines(path):
-        one = _parse(_Line, row, place, "a run")
+    for place, row in json_lines(path):
+        one = parse_as(_Line, row, place, "a run")
         given = None if one.error else one.score
         sample = Sample(
             model=one.model,
             task=one.stratum or one.task,
             sample=one.id,
-            scores={"score": None if given is None else _number(given, f"{place}: score")},
+            scores={"score": None if given is None else number_of(given, f"{place}: score")},
             error="error" if one.error else "",
             id=one.id,
             answers=() if one.answer is None else (one.answer,),
@@ -509,22 +368,10 @@ def _json(path: Path) -> Any:
         raise StudyError(f"{path}: not a JSON file that can be read") from error
 
 
-def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the place and the value of each line. Raises StudyError for what is no JSON."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                yield f"{path}:{number}", json.loads(line.decode("utf-8-sig"))
-            except ValueError:
-                raise StudyError(f"{path}:{number}: not a line of JSON in UTF-8") from None
-
-
 KINDS: Mapping[str, tuple[str, Callable[[Path], Log]]] = {
     "inspect": ("*.eval", _read_inspect),
     "lm-eval": ("samples_*.jsonl", _read_lm_eval),
-    "eee": ("*.jsonl", _read_eee),
+    "eee": ("*.jsonl", read_eee),
     "harbor": ("result.json", _read_harbor),
     "jsonl": ("*.jsonl", _read_jsonl),
 }

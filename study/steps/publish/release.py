@@ -9,17 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.grading.programs import hidden_inputs
-from generators.task import TaskInstance
-from harness.agent.single_turn import single_turn
-from harness.errors import HarnessError
 from publish.dataset_card import HUB, ReleaseText
-from publish.inspect_task import Question
 from publish.leakcheck.check import LeakFound, check_folder, release_needles, scan_paths
 from publish.release import CHECKPOINT, ReleaseManifest, build_release
 from registry.ledger.records import Release
 from registry.result_row import Arm
 from study.errors import StudyError
+from study.steps.publish.asked import ask
 from study.workspace.checkpoints import release_checkpoint
 from study.workspace.setup import Watch, registration_of
 from study.workspace.study import Study
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from publish.hub import HubPlace
 
 logger = logging.getLogger(__name__)
-LONGEST = 100_000  # characters of a question that Inspect runs from the Hub
 
 
 def publish_arm(
@@ -107,24 +102,6 @@ def _given(study: Study, tranches: Sequence[int], watch: Watch) -> dict[str, Any
         ),
         "ask": ask,
     }
-
-
-def ask(instance: TaskInstance) -> Question | None:
-    """Return an instance as one message, as a study asks it in a single turn. None if it has no
-    such form, more than one picture or LONGEST characters, or nothing that its answer's text alone
-    decides."""
-    parts, assets = instance.rubric.parts, instance.brief.assets
-    pictures = [asset for asset in assets if asset.media_type.startswith("image/")]
-    if len(pictures) > 1 or all(part.check is None for part in parts):
-        return None
-    if hidden_inputs(instance.rubric):
-        return None
-    try:
-        messages = single_turn(instance.brief).messages
-    except HarnessError:
-        return None
-    text, images = "\n\n".join(message.text for message in messages), messages[-1].images
-    return Question(text, images[0].url if images else "") if len(text) <= LONGEST else None
 
 
 def _text(study: Study) -> ReleaseText:

@@ -33,7 +33,7 @@ from publish.release import build_release
 from registry.result_row import Arm, ResultRow
 from registry.sealing import DrawnInstance
 from study.main import main
-from study.steps.publish.release import ask
+from study.steps.publish.asked import ask
 from tests.cases import cases
 from tests.hub_server import HubServer
 from tests.ledgers import sealed_set
