@@ -15,6 +15,7 @@ from analysis.report.report import Report
 from analysis.stats.intervals import counted, p_words, points, signed
 
 _NAMED = 6  # models that the headline names
+_USUAL = 0.05  # the most that the alpha of a test is in any field
 
 
 def summarise(verdict: Verdict) -> str:
@@ -112,14 +113,15 @@ def _contaminated_words(report: Report, found: Sequence[Verdict]) -> str:
     largest = max(found, key=lambda verdict: verdict.p_adjusted)
     p = p_words(largest.p_adjusted, largest.p_floor)
     count, total = (len({v.model for v in part}) for part in (found, report.verdicts))
-    outcome = report.plan.outcomes[0]
+    outcome, level = report.plan.outcomes[0], report.plan.alpha
+    loose = f" At the plan's level of {level:g} chance calls many." if level > _USUAL else ""
     return (
         f"{count} of {counted(total, 'model')} {'score' if count > 1 else 'scores'} higher on what "
         f"was published: {_names(found, report.verdicts)[0]}, by "
         f"{low if low == high else f'{low} to {high}'} points of the "
         f"{OUTCOME_WORDS.get(outcome, outcome)} (decided by "
         f"{_and([*dict.fromkeys(v.outcome for v in found)])}; adjusted p "
-        f"{p if len(found) == 1 or p[0] in '≤<' else f'≤ {p}'})."
+        f"{p if len(found) == 1 or p[0] in '≤<' else f'≤ {p}'}).{loose}"
     )
 
 
@@ -141,7 +143,8 @@ def _compared_words(report: Report, found: Sequence[Verdict]) -> str:
 def _undecided_words(report: Report, found: Sequence[Verdict]) -> str:
     names, several = _names(found, report.verdicts)
     text = f"{names} {'are' if several else 'is'} undecided"
-    bounds = [points(max(0.0, v.deciding_bound)) for v in found if v.estimate is not None]
+    tested = [verdict for verdict in found if verdict.estimate is not None]
+    bounds = [points(v.deciding_bound) for v in tested if v.deciding_bound > 0]
     if not bounds:
         return f"{text}."
     low, high = min(bounds, key=float), max(bounds, key=float)

@@ -8,6 +8,7 @@ report) shows that; it is given as a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import islice, pairwise
 
 from registry.checkpoints.checkpoint import (
@@ -18,11 +19,13 @@ from registry.checkpoints.checkpoint import (
     stored_checkpoints,
     stored_leaves,
 )
-from registry.checkpoints.timestamp import Authorities, read_stamps
+from registry.checkpoints.timestamp import Authorities, first_stamp, read_stamps
 from registry.errors import BrokenPromise
 from registry.ledger.chain import LEDGER, record_key
 from registry.ledger.merkle import MerkleTree
 from registry.verify.findings import Findings
+
+_DATED = ("announcement", "preregistration", "run-manifest", "release")
 
 
 def check_checkpoints(
@@ -57,6 +60,18 @@ def check_checkpoints(
             f"whether {_spell_records(stamped, len(entries))} rewritten by the study's own key: no"
             " time-stamp that was checked covers them"
         )
+    for entry in entries:
+        stamp = first_stamp(findings.stamps, entry.sequence)
+        if stamp and entry.kind in _DATED and entry.time[:10] < _day_before(stamp.time):
+            findings.unchecked.append(
+                f"whether {entry.place}, a {entry.kind}, is of {entry.time[:10]} as it says: its "
+                f"first time-stamp is of {stamp.time[:10]}"
+            )
+
+
+def _day_before(time: str) -> str:
+    """The day before a time, in which an authority may have been away."""
+    return (datetime.fromisoformat(time) - timedelta(days=1)).date().isoformat()
 
 
 def _read_all(findings: Findings, given: Mapping[str, bytes]) -> list[Checkpoint]:

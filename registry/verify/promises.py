@@ -24,6 +24,7 @@ from registry.ledger.records import ListHead, WaveClosed
 from registry.stores.base import Store
 from registry.verify.findings import Findings, Promise, Standing, promise_of
 
+SHOWN = "Time-stamps show others that"
 _LATE_SECONDS = 1200.0  # from a step of an attempt to the stamp of its list
 _AHEAD_SECONDS = 60.0  # by which a worker's clock may be ahead of the authority's
 _MOST_REPEATED = 0.05  # of the episodes of a model in an arm: fewer move no verdict
@@ -47,19 +48,22 @@ def selection_promises(findings: Findings, stamps: Sequence[Stamp]) -> tuple[Pro
     )
 
 
-def selection_words(store: Store, entries: Sequence[Entry]) -> str:
+def selection_words(
+    store: Store, entries: Sequence[Entry], authorities: Authorities | None = None
+) -> str:
     """Return a sentence on what an owner could have chosen, by a ledger that holds, its time-stamps
     and the lists of begun attempts. Raises StoreError, BrokenPromise for a record of another
     form."""
     findings = Findings(store, None, entries, [(entry, entry.record) for entry in entries])
-    stamps = read_stamps(store, entries, Authorities.known(), lambda doubt: None)
+    known = authorities or Authorities.known()
+    stamps = read_stamps(store, entries, known, lambda doubt: None)
     promises = selection_promises(findings, stamps)[:3]
     doubts = [p.reason.partition(":")[0] for p in promises if p.standing is Standing.UNSHOWN]
     doubts += [f"{p.promise}: {p.reason}" for p in promises if p.standing is Standing.BROKEN]
     if doubts:
         return f"By what others can check, {'; '.join(doubts)}."
     numbers = f"{stamps[0].serial:x} to {stamps[-1].serial:x}, of {stamps[-1].authority}"
-    shown = f"Time-stamps show others that {', that '.join(p.promise for p in promises)}"
+    shown = f"{SHOWN} {', that '.join(p.promise for p in promises)}"
     return f"{shown} ({len(stamps)} of them, number {numbers})."
 
 

@@ -24,7 +24,8 @@ from registry.ledger.records import Provenance, Release, ReportIssued, RunManife
 from registry.provenance import lock_of_commit, read_provenance
 from registry.result_row import Arm
 from registry.sealing import commit
-from registry.verify.findings import Promise, Verification, promise_of
+from registry.verify.findings import Promise, Standing, Verification, promise_of
+from registry.verify.promises import SHOWN, selection_words
 from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.steps.report.context import find_report
@@ -130,6 +131,7 @@ def check_reports(study: Study, entries: Sequence[Entry]) -> Iterator[tuple[str,
     newest: dict[int, ReportIssued] = {
         entry.record.through_wave: entry.record for entry in entries if entry.kind == "report"
     }
+    recorded = {study.folder / _REPORTS / f"wave-{n}" / CHECKPOINT for n in newest}
     for through, record in newest.items():
         folder = study.folder / _REPORTS / f"wave-{through}"
         if not folder.is_dir():
@@ -137,6 +139,7 @@ def check_reports(study: Study, entries: Sequence[Entry]) -> Iterator[tuple[str,
             continue
         for name, expected in record.files:
             path = folder / name
+            recorded.add(path)
             try:
                 found = digest_bytes(path.read_bytes())
             except OSError as error:
@@ -147,6 +150,23 @@ def check_reports(study: Study, entries: Sequence[Entry]) -> Iterator[tuple[str,
         body = find_report(study.folder, record)
         if body is not None and tuple(body["deviations"]) != record.deviations:
             yield str(folder), "its deviations are not those that the ledger records with it"
+    for path in sorted((study.folder / _REPORTS).rglob("*")):
+        if path.is_file() and path not in recorded:
+            yield str(path), "not a file of a recorded report"
+    for entry in entries:
+        if entry.kind == "wave-closed" and newest and entry.record.wave > max(newest):
+            yield "", f"wave {entry.record.wave} is closed, and no report has it"
+
+
+def check_claims(
+    study: Study, entries: Sequence[Entry], authorities: Authorities
+) -> Iterator[tuple[str, str]]:
+    """Yield the reports that say of an owner's choices what cannot be shown here."""
+    for entry in entries:
+        if entry.kind == "report" and entry.record.selection.startswith(SHOWN):
+            before = entries[: entry.sequence]
+            if not selection_words(study.store, before, authorities).startswith(SHOWN):
+                yield "", f"what the report of {entry.place} says of the arms, plan and attempts"
 
 
 def check_code(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
@@ -206,6 +226,7 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     given = {str(path): read_file(path) for path in checkpoints}
     authorities = request.authorities
     pem = b"" if authorities is None else read_file(authorities)
+    known = Authorities.known(pem, str(authorities))
     identities = study.identities() if study.key_file.exists() else None
     if request.regrade and identities is None:
         raise StudyError(
@@ -225,7 +246,7 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
         progress=lambda done, of: watch("verifying", done, of),
         derive=derive,
         checkpoints=given,
-        authorities=Authorities.known(pem, str(authorities)),
+        authorities=known,
     )
     entries = _readable(inspect_chain(study.store)[0])
     plan = [*_check_plan(study)]
@@ -238,9 +259,11 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     reported = "that their numbers follow: `dosimeter report` with the key makes them again"
     ran = "that this code ran, and asked all models alike, is the owner's word"
     release, reports = check_release(study, entries, request.release), check_reports(study, entries)
+    shown = all(promise.standing is Standing.HOLDS for promise in found.promises[:3])
+    claims = () if shown else check_claims(study, entries, known)
     groups: list[tuple[str, str, list[Finding], tuple[str, ...]]] = [
         ("release", "what was published is what was recorded", [*release], ()),
-        ("report", "the reports are those recorded", [*reports], (reported,)),
+        ("report", "the reports are those recorded", [*reports, *claims], (reported,)),
         ("preregistration", "the code is what the records name", [*check_code(entries)], (ran,)),
         ("wave-closed", "each grade follows from its attempt", grades, ()),
     ]
@@ -258,7 +281,7 @@ def _record_promises(found: Verification, plan: Sequence[Finding]) -> Iterator[P
     """Yield the promises that rest on the store alone."""
     problems = [f"{place}: {words}" for place, words in (*plan, *found.problems)]
     ledger = [text for text in problems if text.startswith((LEDGER, CHECKPOINTS, "ledger record"))]
-    ends = ("rewritten by the study's own key", "dropped from the ledger's end")
+    ends = ("rewritten by the study's own key", "dropped from the ledger's end", "as it says")
     rewritten = [words for words in found.unchecked if any(end in words for end in ends)]
     holds = "they hold the head that was noted elsewhere"
     yield promise_of("the records are as they were made", holds, rewritten, ledger)
