@@ -54,7 +54,7 @@ def grade_released(released: Released, text: str) -> float | None:
     does not decide it. Raises StudyError if the generators installed here do not make this
     instance."""
     instance = _instance(released)
-    if hidden_inputs(instance.rubric):
+    if hidden_inputs(instance.rubric) or not instance.brief.answer_schema:
         return None
     answer = parse_answer(text, None, instance.brief.answer_schema)
     if answer is None:
