@@ -101,7 +101,7 @@ def export_results(study: Study, out: Path, wave: int | None, form: str) -> list
 
 
 def _subjects(study: StudySnapshot, wave: int | None) -> Iterator[Subject]:
-    entries = {entry.instance: entry for entry in study.entries() if _is_open(study, entry)}
+    entries = {entry.instance: entry for entry in _open_entries(study)}
     releases = [entry.record for entry in study.ledger.find("release")]
     closed = {entry.record.wave: entry.time for entry in study.ledger.find("wave-closed")}
     runs = [
@@ -129,10 +129,14 @@ def _subjects(study: StudySnapshot, wave: int | None) -> Iterator[Subject]:
         )
 
 
-def _is_open(study: Study, entry: DrawnInstance) -> bool:
-    """Report whether anybody may know an instance: it is released, or its seed is revealed."""
-    kind = "release" if entry.arm is Arm.PUBLIC else "revealed"
-    return any(entry.tranche in each.record.tranches for each in study.ledger.find(kind))
+def _open_entries(study: Study) -> Iterator[DrawnInstance]:
+    """Yield the instances that anybody may know: released, or with a seed that is revealed."""
+    kinds = {Arm.PUBLIC: "release", Arm.PRIVATE: "revealed"}
+    known = {
+        arm: {tranche for each in study.ledger.find(kind) for tranche in each.record.tranches}
+        for arm, kind in kinds.items()
+    }
+    yield from (entry for entry in study.entries() if entry.tranche in known[entry.arm])
 
 
 def _verdict(study: Study, wave: int, model: str) -> Mapping[str, Any]:
