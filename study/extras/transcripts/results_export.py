@@ -24,7 +24,7 @@ from harness.episode import Episode, Mode, Turn
 from harness.model import Message, Role
 from publish.inspect_task import EVAL, config_of
 from registry.canonical import digest_bytes
-from registry.ledger.records import ModelPin, Release
+from registry.ledger.records import ModelPin
 from registry.result_row import GRADER, Arm
 from registry.sealing import DrawnInstance
 from study.errors import StudyError
@@ -59,7 +59,7 @@ class Subject:
     closed: str  # UTC, ISO 8601
     runs: tuple[Listed, ...]
     entries: Mapping[str, DrawnInstance]
-    release: Release
+    revision: str  # of the newest release on the Hub, or ""
     verdict: Mapping[str, Any]
 
     @property
@@ -102,7 +102,7 @@ def export_results(study: Study, out: Path, wave: int | None, form: str) -> list
 
 def _subjects(study: StudySnapshot, wave: int | None) -> Iterator[Subject]:
     entries = {entry.instance: entry for entry in _open_entries(study)}
-    releases = [entry.record for entry in study.ledger.find("release")]
+    revision = next((e.record.revision for e in reversed(study.ledger.find("release"))), "")
     closed = {entry.record.wave: entry.time for entry in study.ledger.find("wave-closed")}
     runs = [
         run
@@ -124,7 +124,7 @@ def _subjects(study: StudySnapshot, wave: int | None) -> Iterator[Subject]:
             closed=closed[number],
             runs=own,
             entries=entries,
-            release=releases[-1],
+            revision=revision,
             verdict=_verdict(study, number, model),
         )
 
@@ -275,7 +275,7 @@ def _source(subject: Subject, arm: Arm) -> Json:
     named = {"dataset_name": subject.study.protocol.name}
     if arm is Arm.PRIVATE or not repository:
         return named | {"source_type": "other"}
-    details = {"revision": subject.release.revision}
+    details = {"revision": subject.revision}
     return named | {
         "source_type": "hf_dataset",
         "hf_repo": repository,
@@ -396,7 +396,7 @@ def _task_ids(path: Path) -> set[str]:
 
 def _dataset(subject: Subject, task: str) -> Json:
     named = {"id": subject.study.protocol.release.repository, "task_id": task}
-    return named | ({"revision": subject.release.revision} if subject.release.revision else {})
+    return named | ({"revision": subject.revision} if subject.revision else {})
 
 
 def _notes(subject: Subject, arm: Arm, runs: Sequence[Listed]) -> str:
