@@ -41,6 +41,7 @@ figure {display: inline-block; margin: 4px}
 figure img {max-width: 260px; max-height: 260px; border: 1px solid #888}
 pre {white-space: pre-wrap; overflow-wrap: anywhere; max-height: 24em; overflow: auto}
 figcaption {font-size: 80%; overflow-wrap: anywhere; max-width: 260px}
+a[download] {color: inherit}
 td, th {text-align: left; padding: 2px 12px 2px 0; vertical-align: top}
 """
 _INTRO = """# Playground
@@ -103,7 +104,9 @@ def build_app() -> gr.Blocks:
         gr.Markdown(_INTRO)
         made_from = gr.State()
         with gr.Row():
-            family = gr.Dropdown(names, value=names[0][1], label="Task family", scale=3)
+            family = gr.Dropdown(
+                names, value=names[0][1], label="Task family", scale=3, min_width=330
+            )
             level = gr.Dropdown(levels, value="easy", label="Difficulty", min_width=110)
             seed = gr.Textbox("my seed", label="Seed: any text", max_length=LONGEST_SEED)
         button = gr.Button("Make an instance", variant="primary")

@@ -24,7 +24,7 @@ from harness.episode import Episode, Mode, Turn
 from harness.model import Message, Role
 from publish.inspect_task import EVAL, config_of
 from registry.canonical import digest_bytes
-from registry.ledger.records import ModelPin, Release
+from registry.ledger.records import ModelPin
 from registry.result_row import GRADER, Arm
 from registry.sealing import DrawnInstance
 from study.errors import StudyError
@@ -59,7 +59,7 @@ class Subject:
     closed: str  # UTC, ISO 8601
     runs: tuple[Listed, ...]
     entries: Mapping[str, DrawnInstance]
-    release: Release
+    revision: str  # of the newest release on the Hub, or ""
     verdict: Mapping[str, Any]
 
     @property
@@ -101,8 +101,8 @@ def export_results(study: Study, out: Path, wave: int | None, form: str) -> list
 
 
 def _subjects(study: StudySnapshot, wave: int | None) -> Iterator[Subject]:
-    entries = {entry.instance: entry for entry in study.entries() if _is_open(study, entry)}
-    releases = [entry.record for entry in study.ledger.find("release")]
+    entries = {entry.instance: entry for entry in _open_entries(study)}
+    revision = next((e.record.revision for e in reversed(study.ledger.find("release"))), "")
     closed = {entry.record.wave: entry.time for entry in study.ledger.find("wave-closed")}
     runs = [
         run
@@ -124,15 +124,19 @@ def _subjects(study: StudySnapshot, wave: int | None) -> Iterator[Subject]:
             closed=closed[number],
             runs=own,
             entries=entries,
-            release=releases[-1],
+            revision=revision,
             verdict=_verdict(study, number, model),
         )
 
 
-def _is_open(study: Study, entry: DrawnInstance) -> bool:
-    """Report whether anybody may know an instance: it is released, or its seed is revealed."""
-    kind = "release" if entry.arm is Arm.PUBLIC else "revealed"
-    return any(entry.tranche in each.record.tranches for each in study.ledger.find(kind))
+def _open_entries(study: Study) -> Iterator[DrawnInstance]:
+    """Yield the instances that anybody may know: released, or with a seed that is revealed."""
+    kinds = {Arm.PUBLIC: "release", Arm.PRIVATE: "revealed"}
+    known = {
+        arm: {tranche for each in study.ledger.find(kind) for tranche in each.record.tranches}
+        for arm, kind in kinds.items()
+    }
+    yield from (entry for entry in study.entries() if entry.tranche in known[entry.arm])
 
 
 def _verdict(study: Study, wave: int, model: str) -> Mapping[str, Any]:
@@ -271,7 +275,7 @@ def _source(subject: Subject, arm: Arm) -> Json:
     named = {"dataset_name": subject.study.protocol.name}
     if arm is Arm.PRIVATE or not repository:
         return named | {"source_type": "other"}
-    details = {"revision": subject.release.revision}
+    details = {"revision": subject.revision}
     return named | {
         "source_type": "hf_dataset",
         "hf_repo": repository,
@@ -392,7 +396,7 @@ def _task_ids(path: Path) -> set[str]:
 
 def _dataset(subject: Subject, task: str) -> Json:
     named = {"id": subject.study.protocol.release.repository, "task_id": task}
-    return named | ({"revision": subject.release.revision} if subject.release.revision else {})
+    return named | ({"revision": subject.revision} if subject.revision else {})
 
 
 def _notes(subject: Subject, arm: Arm, runs: Sequence[Listed]) -> str:

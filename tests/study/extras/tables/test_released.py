@@ -60,6 +60,9 @@ STRATA = {  # public instances of each
 LEFT = {"count_circles/easy": 1, "program_repair/easy": 1}  # with many pictures; run to be graded
 
 
+ITEM = {"task": "items", "version": "1", "difficulty": "x"}
+
+
 @dataclass(frozen=True)
 class Ran:
     """A release, what was answered to its instances, and Inspect's log of it."""
@@ -241,6 +244,8 @@ def test_what_has_no_such_form_is_named_on_the_card(ran: Ran) -> None:
         ({"task": "compute_averages"}, "cannot be made again: unknown task"),
         ({"version": "99"}, "cannot be made again: unknown version"),
         ({"difficulty": "../x"}, "cannot be made again"),
+        (ITEM | {"seed": "00" * 32 + b'{"items":[{"prompt":1}]}'.hex()}, "cannot be made again"),
+        (ITEM | {"seed": "00" * 32 + (b"{" + b"[" * 90_000).hex()}, "cannot be made again"),
     ],
 )
 def test_a_log_that_notes_another_instance_is_one_line(
