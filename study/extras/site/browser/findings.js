@@ -9,6 +9,23 @@ export const UNSHOWN = "could not be shown";
 export const BROKEN = "broken";
 const LISTED = 1000; // problems that are listed one by one
 
+// What is recomputed, and what is counted of it.
+const UNITS = {
+  "Chain of the ledger's records": "records, each named by the digest of the next",
+  "Signatures of the records": "Ed25519 signatures",
+  "Forms of the records": "records",
+  Checkpoints: "signed roots over the records",
+  "Time-stamps": "RFC 3161 time-stamps",
+  "What the records say of each other": "records",
+  "Commitments under the draw's root": "commitments",
+  "Allotment of the seeds to the arms": "seeds",
+  "Revealed seeds that open their commitments": "seeds",
+  "Stored objects": "digests in inventories and names",
+  "Lists of begun attempts": "attempts",
+  "Released files": "files",
+  "Report files": "files",
+};
+
 /** @param {any} entry @returns {any} its body as a record. Throws Broken. */
 export function recordOf(entry) {
   try {
@@ -42,10 +59,10 @@ export class Findings {
       });
   }
 
-  /** @param {string} line what is recomputed from here on */
+  /** @param {string} line what is recomputed from here on, a key of UNITS */
   under(line) {
     this.line = line;
-    if (!this.lines.has(line)) this.lines.set(line, { count: 0, problems: 0, doubts: [] });
+    if (!this.lines.has(line)) this.lines.set(line, { count: 0, unit: UNITS[line], problems: 0, doubts: [] });
   }
 
   count(number = 1) {
@@ -69,6 +86,7 @@ export class Findings {
   leave(key) {
     const folder = `${key.split("/")[0]}/`;
     this.absent.set(folder, (this.absent.get(folder) ?? 0) + 1);
+    this.doubt(`nothing of ${folder} was given`);
   }
 
   /** Takes a step; what it throws of the files is a problem. */

@@ -40,6 +40,7 @@ async function filesOf(entry) {
 async function addEvidence(folder) {
   const base = new URL(folder, document.baseURI);
   files.clear();
+  say("Fetching the list of files", 0);
   for (const name of parseJson(await fetchBytes(new URL("index.json", base)))) {
     const address = new URL(String(name).split("/").map(encodeURIComponent).join("/"), base);
     if (!address.href.startsWith(base.href)) throw new Broken(`index.json: ${name} lies outside its folder`);
@@ -117,9 +118,9 @@ function heading(name) {
   return made;
 }
 
-function reasonOf({ count, problems, doubts }) {
-  const compared = count ? `${count.toLocaleString("en")} compared` : "nothing to compare";
-  return [compared, ...(problems ? [`${problems} broken, see below`] : []), ...new Set(doubts)].join("; ");
+function reasonOf({ count, unit, problems, doubts }) {
+  const compared = count ? `${count.toLocaleString("en")} ${unit}` : `no ${unit}`;
+  return [compared, ...(problems ? [`${problems} broken`] : []), ...new Set(doubts)].join("; ");
 }
 
 function fill(id, items) {

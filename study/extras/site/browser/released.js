@@ -16,7 +16,7 @@ const COMMITMENTS = "commitments.json";
 export async function checkRelease(findings, release) {
   findings.under("Released files");
   const records = findings.of("release").map(([, record]) => record);
-  if (!records.length) return release ? [["release", "the ledger has no record of a release"]] : [];
+  if (!records.length) return release ? [[release.place.slice(0, -1), "the ledger has no record of a release"]] : [];
   if (!release) return [["", "the released files: they were not given"]];
   const drawn = findings.of("sealed-set").map(([, record]) => record);
   const files = await brokenFiles(findings, release, records.at(-1));

@@ -11,7 +11,7 @@ const SIGNED_DATA = "1.2.840.113549.1.7.2";
 const TST_INFO = "1.2.840.113549.1.9.16.1.4";
 const CONTENT_TYPE = "1.2.840.113549.1.9.3";
 const MESSAGE_DIGEST = "1.2.840.113549.1.9.4";
-const UNKNOWN = "not signed by an authority known here: give its root by --tsa-ca";
+const UNKNOWN = "not signed by an authority known here: give its root certificate in PEM form";
 
 /**
  * Reads the stamps that hold. What is wrong with another is noted: anybody may have put it there.

@@ -114,10 +114,10 @@ async function filePromises(findings, release, reports) {
     ["report", "the reports are those recorded", await checkReports(findings, reports), [
       "that their numbers follow: `dosimeter report` with the key makes them again",
     ]],
-    ["preregistration", "the code is what the records name", [["", "the code that the records name: it takes its repository: `dosimeter verify`"]], [
+    ["preregistration", "the code is what the records name", [["", "the code that the records name: that takes its repository (`dosimeter verify`)"]], [
       "that this code ran, and asked all models alike, is the owner's word",
     ]],
-    ["wave-closed", "each grade follows from its attempt", [["", "whether each grade follows from its attempt: --regrade was not given"]], []],
+    ["wave-closed", "each grade follows from its attempt", [["", "whether each grade follows from its attempt: that takes the study's key (`dosimeter verify --regrade`)"]], []],
   ];
   const lines = { release: "Released files", report: "Report files" };
   return groups.map(([kind, promise, group, never]) => {

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,31 @@ from urllib.parse import urlsplit
 import pytest
 from jinja2 import Environment, FileSystemLoader
 
+from registry.canonical import digest_bytes
+from registry.checkpoints.timestamp import stamp_record
+from registry.draws.allocation import place_seeds
+from registry.draws.beacon import QUICKNET
+from registry.draws.reveal import RevealedUnit, reveal_bytes, write_reveal
+from registry.draws.seeds import (
+    DrawTerms,
+    FixedEntropy,
+    allot_draw,
+    announce_draw,
+    draw,
+    record_draw,
+)
+from registry.ledger.draw_records import Beacon, Unit
+from registry.sealing import SealedSeeds, new_identity, unit_digest
+from registry.signing import Signer
+from registry.stores.folder import FolderStore
+from registry.verify.findings import Verification
+from registry.verify.verify import verify_study
 from study.steps import pipeline
 from study.steps.verify.verify import VerifyRequest, verify
 from tests.conftest import ROOT
-from tests.test_external_check import KEYED, Public, public, revealed
+from tests.ledgers import SIGNER, signed_ledger
+from tests.test_external_check import KEYED, Public, edit, edit_file, only, public, revealed
+from tests.tsa import Authority, make_authority, serve
 
 __all__ = ["public", "revealed"]  # fixtures
 SITE = ROOT / "study/extras/site"
@@ -120,16 +142,39 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         return
 
 
-def compare(checker: Checker, public: Public, head: str | None = None) -> Shown:
+def compare(
+    checker: Checker, public: Public, head: str | None = None, authorities: Path | None = None
+) -> Shown:
     """Check a study in the browser and by `verify`: both say the same."""
     folder = public.store.parent
-    ours = verify(pipeline.open_study(folder), VerifyRequest(head), lambda *step: None)
-    shown = checker.check(folder, head=head)
-    named = [bare(f"{place}: {problem}", folder) for place, problem in ours.problems]
-    assert sorted(shown.problems) == sorted(named)
-    standings = {promise.promise: str(promise.standing) for promise in ours.promises}
-    assert {**shown.standings, CODE: ""} == {**standings, CODE: ""}
+    request = VerifyRequest(head, public.release, authorities=authorities)
+    ours = verify(pipeline.open_study(folder), request, lambda *step: None)
+    shown = checker.check(folder, *filter(None, [authorities]), head=head)
+    agree(shown, ours, folder)
     return shown
+
+
+def agree(shown: Shown, ours: Verification, folder: Path) -> None:
+    """Assert that the page says what `verify` says: problems, promises and stamps."""
+    named = {bare(f"{place}: {problem}", folder) for place, problem in ours.problems}
+    assert set(shown.problems) == named
+    standings = {promise.promise: str(promise.standing) for promise in ours.promises}
+    standings.pop(CODE, None)
+    assert {name: shown.standings[name] for name in standings} == standings
+    stamps = [
+        f"{one.serial:x} of {one.authority}, of ledger record {one.sequence}, {one.time}; by the"
+        for one in ours.stamps
+    ]
+    assert [words.partition(" root ")[0] for words in shown.stamps] == [
+        f"time-stamp {words}" for words in stamps
+    ]
+    assert doubts(ours.unchecked) <= doubts(shown.unchecked)
+
+
+def doubts(unchecked: Iterable[str]) -> set[str]:
+    """Return what was not checked, in short, but for what takes more than a store."""
+    short = {": ".join(words.partition(" (")[0].split(": ")[:2]) for words in unchecked}
+    return {words for words in short if not words.startswith(("whether each grade", "the "))}
 
 
 def bare(words: str, folder: Path) -> str:
@@ -150,3 +195,237 @@ def test_what_the_owner_tampers_with_is_named(checker: Checker, public: Public, 
     tamper, _ = KEYED[name]
     tamper(public)
     assert compare(checker, public).problems != []
+
+
+# --- Tamperings by anybody else ---
+
+
+def remove(public: Public, pattern: str) -> None:
+    first(public, pattern).unlink()
+
+
+def first(public: Public, pattern: str) -> Path:
+    return sorted(public.store.parent.glob(pattern))[0]
+
+
+def flip(path: Path) -> None:
+    """Change the last byte of a file."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def swap(public: Public, kind: str, other: str) -> None:
+    """Exchange two records."""
+    one, two = public.path(public.of(kind)), public.path(public.of(other))
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+
+
+def rename_list(public: Public, old: bytes, new: bytes) -> None:
+    pages = sorted((public.store / "begun").rglob("*.txt"))
+    edit_file(next(page for page in pages if old in page.read_bytes()), old, new)
+
+
+KEYLESS: dict[str, Callable[[Public], object]] = {
+    "a record": lambda p: edit(p, "preregistration", b'"alpha":', b'"alpha": '),
+    "a record's number": lambda p: edit(p, "preregistration", b'"looks":1', b'"looks":2'),
+    "a record's form": lambda p: edit(p, "release", b'"count":', b'"kount":'),
+    "no JSON": lambda p: p.path(2).write_bytes(b"{"),
+    "a record that is gone": lambda p: p.path(3).unlink(),
+    "two records exchanged": lambda p: swap(p, "release", "report"),
+    "another key": lambda p: p.sign(p.records(), Signer(b"\x07" * 32)),
+    "a released file": lambda p: flip(first(p, "release/data/*/*.parquet")),
+    "a released file that is gone": lambda p: remove(p, "release/data/*/*.parquet"),
+    "a file more in the release": lambda p: (p.release / "<b>.txt").write_text("more"),
+    "an opening": lambda p: edit_file(
+        p.release / "openings/public.json", b'"seed":"', b'"seed":"0'
+    ),
+    "the release's checkpoint": lambda p: flip(p.release / "checkpoint.txt"),
+    "the revealed seeds": lambda p: edit_file(only(p.store, "revealed/*"), b"easy", b"hard"),
+    "the sealed seeds": lambda p: flip(only(p.store, "sealed/*")),
+    "an attempt": lambda p: flip(first(p, "store/attempts/*/*.age")),
+    "an attempt that is gone": lambda p: remove(p, "store/attempts/*/*.age"),
+    "an attempt more": lambda p: (p.store / f"attempts/{'ab' * 32}-0002.age").write_bytes(b"more"),
+    "an inventory": lambda p: flip(only(p.store, "inventory/parts/*")),
+    "a begin in a list": lambda p: rename_list(p, b"begin ", b"began "),
+    "an attempt in a list": lambda p: rename_list(p, b" 1 ", b" 2 "),
+    "an end in a list": lambda p: rename_list(p, b"end", b""),
+}
+
+
+@pytest.mark.parametrize("name", KEYLESS)
+def test_what_anybody_tampers_with_is_named(checker: Checker, public: Public, name: str) -> None:
+    KEYLESS[name](public)
+    assert compare(checker, public).problems != []
+
+
+# --- Time-stamps ---
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
+    with serve(make_authority(tmp_path_factory.mktemp("tsa") / "one")) as served:
+        yield served
+
+
+def stamp(public: Public, authority: Authority) -> list[Path]:
+    """Put time-stamps of the plan and of the last record into the store; return their files."""
+    study = pipeline.open_study(public.store.parent)
+    entries = study.ledger.entries()
+    for number in (public.of("preregistration"), len(entries) - 1):
+        stamp_record(study.store, entries[number], authority.url)
+    return sorted((public.store / "stamps").glob("*/*.tsr"))
+
+
+def test_stamps_show_when(checker: Checker, public: Public, authority: Authority) -> None:
+    stamp(public, authority)
+    shown = compare(checker, public, authorities=authority.root)
+    assert len(shown.stamps) == 2
+    for promise in ("the plan came before the data", "no attempt was thrown away"):
+        assert shown.standings[promise] == "holds"
+
+
+def later(path: Path) -> None:
+    """Change the year of a stamp."""
+    data = path.read_bytes()
+    found = re.search(rb"\x18\x0f20(\d\d)", data)
+    assert found
+    path.write_bytes(data[: found.start(1)] + b"99" + data[found.end(1) :])
+
+
+def of_another(path: Path) -> None:
+    path.rename(path.parent.parent / "00000001" / path.name)
+
+
+STAMPS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "its signature": (flip, "not signed by an authority known here"),
+    "its time": (later, "not signed by an authority known here"),
+    "its record": (lambda path: edit_file(path, b"Local", b"Lokal"), "not signed by"),
+    "its form": (lambda path: path.write_bytes(b"0"), "not an RFC 3161 response in DER"),
+}
+
+
+@pytest.mark.parametrize("name", STAMPS)
+def test_a_stamp_that_was_tampered_with_counts_nowhere(
+    checker: Checker, public: Public, authority: Authority, name: str
+) -> None:
+    tamper, words = STAMPS[name]
+    path, _ = stamp(public, authority)
+    tamper(path)
+    shown = compare(checker, public, authorities=authority.root)
+    assert len(shown.stamps) == 1
+    assert any(words in doubt for doubt in shown.unchecked)
+
+
+def test_a_stamp_without_its_root_could_not_be_shown(
+    checker: Checker, public: Public, authority: Authority, tmp_path: Path
+) -> None:
+    stamp(public, authority)
+    assert compare(checker, public).lines["Time-stamps"] == "could not be shown"
+    other = make_authority(tmp_path / "other").root
+    assert compare(checker, public, authorities=other).stamps == []
+
+
+# --- A beacon, and units ---
+
+ROUND = 1000  # of quicknet, at 2023-08-23T15:59:24Z
+SIGNATURE = (
+    "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125"
+    "e342b73a8dd2bacbe47e4b6b63ed5e39"
+)
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Public:
+    """A draw that a beacon allotted, with units, and all of it revealed."""
+    store = FolderStore(tmp_path / "store")
+    ledger, strata = signed_ledger(store), [(name, "1", "easy") for name in "abcd"]
+    made = draw(strata, 2, FixedEntropy(b"\x5e" * 32), lambda *parts: digest_bytes(parts[3]))
+    files, key = (("a.yaml", "text", ""),), "11" * 32
+    units = tuple(
+        Unit(f"{name}/easy", "family", "letters", (f"{name}/easy",), unit_digest(key, files))
+        for name in "abcd"
+    )
+    terms = DrawTerms("study", (new_identity()[1],), Beacon(QUICKNET.hash, ROUND), units=units)
+    announced = announce_draw(store, ledger, made, terms, lambda: "2023-08-01T00:00:00Z")
+    sealed = allot_draw(announced, SealedSeeds(made.seeds, ""), SIGNATURE)
+    record_draw(ledger, sealed, "2023-12-20T00:00:00Z")
+    shown = [RevealedUnit(unit.name, key, files) for unit in units]
+    data = reveal_bytes("study", sealed, place_seeds(made.seeds, sealed), (0,), shown)
+    write_reveal(store, ledger, data, "a test", "2023-12-21T00:00:00Z")
+    return Public(tmp_path / "store", tmp_path / "release", SIGNER, "")
+
+
+def exchange_arms(body: dict[str, Any]) -> None:
+    """Say that other units stay sealed, as another beacon's value would have it."""
+    body["value"] = body["value"].replace("b44679", "b44678")
+
+
+DRAWS: dict[str, tuple[Callable[[Public], object], str]] = {
+    "nothing": (lambda p: p.sign(p.records()), ""),
+    "the beacon's value": (
+        lambda p: p.change("sealed-set", exchange_arms),
+        "is not signed by drand for round 1000",
+    ),
+    "the beacon's round": (
+        lambda p: p.change("announcement", lambda body: body["beacon"].update(round=1001)),
+        "is not signed by drand for round 1001",
+    ),
+    "the allocation": (
+        lambda p: p.change("sealed-set", lambda body: body.update(allocation_seed="5e" * 32)),
+        "follows from the announced value",
+    ),
+    "an arm": (
+        lambda p: p.reveal_again(lambda value: value["seeds"][0].update(arm="neither")),
+        "does not hold what it must",
+    ),
+    "a unit's files": (
+        lambda p: p.reveal_again(lambda value: value["units"][1].update(key="22" * 32)),
+        "the files of unit b/easy are missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_draw_by_a_beacon_with_units(checker: Checker, drawn: Public, name: str) -> None:
+    tamper, words = DRAWS[name]
+    tamper(drawn)
+    shown = checker.check(drawn.store)
+    agree(shown, verify_study(FolderStore(drawn.store)), drawn.store.parent)
+    assert words in " ".join(shown.problems)
+    assert bool(words) is bool(shown.problems)
+
+
+# --- The page ---
+
+
+def test_evidence_of_the_site_is_checked_by_keyboard(checker: Checker, public: Public) -> None:
+    """Without sealed objects, which a site has no room for: they could not be compared."""
+    evidence = checker.folder / "studies/demo/evidence"
+    shutil.copytree(public.store.parent, evidence, ignore=shutil.ignore_patterns("*.age"))
+    names = [str(path.relative_to(evidence)) for path in evidence.rglob("*.*") if path.is_file()]
+    (evidence / "index.json").write_text(json.dumps(sorted(names)))
+    button = checker.page.get_by_role("button", name="demo")
+    button.focus()
+    checker.page.keyboard.press("Enter")
+    shown = checker.read()
+    assert shown.problems == []
+    assert [words for words in shown.unchecked if "attempts/: nothing of this folder" in words]
+    assert shown.lines["Stored objects"] == "could not be shown"
+    (evidence / "index.json").write_text(json.dumps(["../../../check.html"]))
+    checker.page.keyboard.press("Enter")
+    checker.page.get_by_text("index.json: ../../../check.html lies outside its folder").wait_for()
+
+
+def test_what_files_say_is_shown_as_text(checker: Checker, public: Public) -> None:
+    (public.release / "<img src=x onerror=alert(1)>.txt").write_text("")
+    (problem,) = compare(checker, public).problems
+    assert problem == "release/<img src=x onerror=alert(1)>.txt: not a file of the release"
+    assert checker.page.locator("img").count() == 0
+
+
+def test_files_without_a_ledger_are_none(checker: Checker, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/report.html").write_text("")
+    assert "ledger/00000000.json" in checker.check(tmp_path / "one").status
