@@ -35,6 +35,7 @@ export async function checkStamps(findings, roots, noted) {
       findings.doubt(`${key}: ${error.message}`);
     }
   findings.stamps.sort((one, other) => one.sequence - other.sequence || (one.time < other.time ? -1 : 1));
+  if (findings.stamps.length) findings.unchecked.push("whether a certificate of these authorities was revoked (`dosimeter verify --tsa-ca`)");
   const stamped = Math.max(0, ...findings.stamps.map((stamp) => stamp.sequence + 1));
   if (stamped < entries.length && !noted) {
     const records = spellRecords(stamped, entries.length);

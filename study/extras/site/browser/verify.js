@@ -74,6 +74,7 @@ function noteUnchecked(findings, head) {
       "compare the signer with one that you know from elsewhere",
   );
   const plans = findings.of("preregistration");
+  if (plans.length) unchecked.push("whether study.yaml is the registered plan (`dosimeter verify`)");
   const records = plans.length ? plans : findings.of("sealed-set");
   for (const [, { unproved }] of records)
     if (unproved)
