@@ -50,7 +50,7 @@ async function addEvidence(folder) {
 }
 
 async function fetchBytes(address) {
-  const reply = await fetch(address);
+  const reply = await fetch(address, { cache: "no-cache" }); // a site that was built anew has other files
   if (!reply.ok) throw new Broken(`${address.pathname}: the site answers ${reply.status}`);
   return new Uint8Array(await reply.arrayBuffer());
 }

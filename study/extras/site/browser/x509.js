@@ -137,15 +137,14 @@ function isEcdsaSigned(curve, key, signature, { hash }, data) {
  *
  * @param {any} leaf
  * @param {any[]} sent certificates that may stand between
- * @param {any[]} roots
+ * @param {any[]} roots of which those count that name themselves as their issuer
  * @param {number} time at which all must be valid
  * @returns {any} the root, or null
  */
 export function findRoot(leaf, sent, roots, time, below = 0) {
   if (time < leaf.from || time > leaf.to) return null;
-  const isRoot = roots.find((root) => same(root.data, leaf.data));
-  if (isRoot) return isRoot;
-  if (below > 8) return null;
+  const isRoot = same(leaf.subject, leaf.issuer) && roots.some((root) => same(root.data, leaf.data));
+  if (isRoot || below > 8) return isRoot ? leaf : null;
   const issuers = [...roots, ...sent].filter((each) => same(each.subject, leaf.issuer) && mayIssue(each, below));
   for (const issuer of issuers) {
     if (same(issuer.data, leaf.data) || !isSignedBy(issuer, leaf.algorithm, leaf.signature, leaf.signed)) continue;

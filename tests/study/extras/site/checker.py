@@ -36,11 +36,13 @@ class Shown:
 
 
 class Checker:
-    """The page in a browser. It may ask no host but its own."""
+    """The page in a browser. It may ask no host but its own, within its policy."""
 
     def __init__(self, page: Any, folder: Path) -> None:
         self.page, self.folder, self.asked = page, folder, list[str]()
+        self.refused = list[str]()
         page.on("request", lambda request: self.asked.append(request.url))
+        page.on("console", lambda message: self.refused.append(message.text))
 
     def check(self, *paths: Path, head: str | None = None) -> Shown:
         """Give a folder, or files after it."""
@@ -102,6 +104,7 @@ def open_checker(folder: Path) -> Iterator[Checker]:
         finally:
             server.shutdown()
     assert {urlsplit(url).netloc for url in made.asked} == {host}
+    assert "Content Security Policy" not in " ".join(made.refused)
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -223,6 +224,44 @@ def test_stamps_show_when(checker: Checker, public: Public, authority: Authority
         assert shown.standings[promise] == "holds"
 
 
+# Certificates: name, issuer, extensions, bits of the key.
+RSA = (("ca", "ca", "root", 3072), ("middle", "ca", "root", 2048), ("tsa", "middle", "leaf", 2048))
+
+
+@pytest.fixture(scope="module")
+def rsa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
+    """An authority as the large ones are: RSA, SHA-512, and a certificate between it and its
+    root."""
+    made = make_authority(tmp_path_factory.mktemp("tsa") / "rsa")
+    config = made.folder / "config"
+    middle = f"signer_digest = sha512\ncerts = {made.folder}/middle.pem"
+    config.write_text(config.read_text().replace("signer_digest = sha256", middle))
+    # The largest key signs the middle certificate, which so stands behind the other in their set.
+    for name, above, kind, bits in RSA:
+        file, issuer = f"{made.folder}/{name}", f"{made.folder}/{above}"
+        new = f"req -config {config} -newkey rsa:{bits} -nodes -subj /CN={name} -keyout {file}.key"
+        if name == above:
+            openssl(f"{new} -x509 -extensions root -days 9 -out {file}.pem")
+        else:
+            openssl(f"{new} -out {file}.csr")
+            by = f"-CA {issuer}.pem -CAkey {issuer}.key -set_serial 9 -days 9"
+            form = f"-extfile {config} -extensions {kind}"
+            openssl(f"x509 -req -in {file}.csr {by} {form} -out {file}.pem")
+    with serve(made) as served:
+        yield served
+
+
+def openssl(command: str) -> None:
+    subprocess.run(["openssl", *command.split()], check=True, capture_output=True)
+
+
+def test_a_stamp_of_a_large_authority(checker: Checker, public: Public, rsa: Authority) -> None:
+    flip(stamp(public, rsa)[0])
+    (shown,) = compare(checker, public, authorities=rsa.root).stamps
+    assert "of CN=middle, of ledger record" in shown
+    assert compare(checker, public, authorities=rsa.folder / "tsa.pem").stamps == []
+
+
 def later(path: Path) -> None:
     """Change the year of a stamp."""
     data = path.read_bytes()
@@ -353,6 +392,22 @@ def test_evidence_of_the_site_is_checked_by_keyboard(checker: Checker, public: P
     (evidence / "index.json").write_text(json.dumps(["../../../check.html"]))
     checker.page.keyboard.press("Enter")
     checker.page.get_by_text("index.json: ../../../check.html lies outside its folder").wait_for()
+
+
+def test_a_folder_and_a_file_are_dropped(
+    checker: Checker, public: Public, authority: Authority
+) -> None:
+    stamp(public, authority)
+    checker.page.locator("#clear").click()
+    session = checker.page.context.new_cdp_session(checker.page)
+    for path in (public.store.parent, authority.root):
+        data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            event = {"type": kind, "x": 200, "y": 300, "data": data}
+            session.send("Input.dispatchDragEvent", event)
+        shown = checker.read()
+    assert shown.problems == []
+    assert len(shown.stamps) == 2
 
 
 def test_what_files_say_is_shown_as_text(checker: Checker, public: Public) -> None:
