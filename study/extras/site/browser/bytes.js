@@ -10,13 +10,17 @@ export { bytesToHex as toHex, concatBytes as concat, hexToBytes as fromHex, hash
 export class Broken extends Error {}
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
 
 /** @param {string} text @returns {Uint8Array} its UTF-8 */
 export const utf8 = (text) => encoder.encode(text);
 
-/** @param {Uint8Array} bytes @returns {string} Throws TypeError for what is not UTF-8. */
+/** @param {Uint8Array} bytes @returns {string} with a mark for each byte that is not UTF-8 */
 export const text = (bytes) => decoder.decode(bytes);
+
+/** @param {Uint8Array} bytes @returns {string} Throws TypeError for what is not UTF-8. */
+export const strictText = (bytes) => strict.decode(bytes);
 
 /** @param {Uint8Array} bytes @returns {string} 64 hexadecimal digits */
 export const hexDigest = (bytes) => bytesToHex(hash(bytes));

@@ -1,6 +1,6 @@
 /** Canonical JSON (RFC 8785): one text for one value. */
 
-import { Broken, text, utf8 } from "./bytes.js";
+import { Broken, strictText, utf8 } from "./bytes.js";
 
 /** @param {unknown} value @returns {string} Numbers and texts are written as ECMAScript does, as the RFC asks. */
 export function canonical(value) {
@@ -15,18 +15,18 @@ export const canonicalBytes = (value) => utf8(canonical(value));
 
 /** @param {Uint8Array} bytes @returns {any} their value. Throws Broken for bytes that are not canonical. */
 export function parseCanonical(bytes) {
-  const written = readText(bytes);
+  const written = strict(bytes);
   const value = parse(written);
   if (canonical(value) !== written) throw new Broken("not in canonical form (RFC 8785); it was edited");
   return value;
 }
 
 /** @param {Uint8Array} bytes @returns {any} Throws Broken. */
-export const parseJson = (bytes) => parse(readText(bytes));
+export const parseJson = (bytes) => parse(strict(bytes));
 
-function readText(bytes) {
+function strict(bytes) {
   try {
-    return text(bytes);
+    return strictText(bytes);
   } catch {
     throw new Broken("not JSON");
   }

@@ -10,7 +10,7 @@ const NOTE =
 
 /** @param {Uint8Array} data @returns {{study: string, size: number, root: Uint8Array, head: string, text: string}} Throws Broken. */
 function readCheckpoint(data) {
-  const found = NOTE.exec(decode(data));
+  const found = NOTE.exec(text(data));
   if (!found) throw new Broken("not a checkpoint of a study's ledger");
   const [, study, size, root, head, code] = found;
   const body = `dosimeter/${study}\n${size}\n${root}\nhead ${head}\n`;
@@ -20,14 +20,6 @@ function readCheckpoint(data) {
   if (!same(data, utf8(note)) || !isSignedText(fromHex(study), signature, utf8(body)))
     throw new Broken(`not signed by ${study.slice(0, 16)}…, the study that it names`);
   return { study, size: Number(size), root: fromBase64(root), head, text: body };
-}
-
-function decode(data) {
-  try {
-    return text(data);
-  } catch {
-    return "";
-  }
 }
 
 function decode64(code) {
@@ -138,7 +130,7 @@ async function contradiction(store, entries, checkpoint, leaves, roots) {
 
 async function storedLeaves(store, checkpoint) {
   for (const key of store.list(folderOf(checkpoint)).filter((each) => each.endsWith(".leaves"))) {
-    const lines = decode(await store.read(key)).trim().split(/\s+/);
+    const lines = text(await store.read(key)).trim().split(/\s+/);
     if (lines.every((line) => /^[0-9a-f]{64}$/.test(line)) && same(rootOf(lines.map(fromHex)), checkpoint.root)) return lines;
   }
   return [];

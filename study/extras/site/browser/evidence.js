@@ -61,13 +61,14 @@ export class Folder {
  * Sorts files by what they are.
  *
  * @param {Map<string, Readable>} files by their paths
- * @returns {Promise<{store: Folder, release: Folder | null, reports: Folder, notes: Map<string, Uint8Array>, pem: string}>}
+ * @returns {Promise<{store: Folder, left: string[], release: Folder | null, reports: Folder, notes: Map<string, Uint8Array>, pem: string}>}
  */
 export async function sortFiles(files) {
   const paths = [...files.keys()].filter((path) => !/(^|\/)\./.test(path)).sort();
   const roots = paths.map((path) => RECORD.exec(path)?.[1]).filter((root) => root !== undefined);
   const root = shortest(roots);
   const stored = root === undefined ? [] : paths.filter((path) => path.startsWith(root) && STORED.test(path.slice(root.length)));
+  const left = [...new Set(roots.filter((each) => each !== root))];
   const store = new Folder(new Map(stored.map((path) => [path.slice(root.length), files.get(path)])));
   const others = paths.filter((path) => !stored.includes(path));
   const released = shortest(others.filter((path) => /(^|\/)checksums\.json$/.test(path)).map((path) => path.slice(0, -"checksums.json".length)));
@@ -75,7 +76,7 @@ export async function sortFiles(files) {
   const reports = new Folder(
     new Map(others.filter((path) => REPORT.test(path)).map((path) => [REPORT.exec(path)[2], files.get(path)])),
   );
-  return { store, release, reports, notes: await readNotes(files, others, release, reports), pem: await readPem(files, others) };
+  return { store, left, release, reports, notes: await readNotes(files, others, release, reports), pem: await readPem(files, others) };
 }
 
 const shortest = (texts) => texts.toSorted((one, other) => one.length - other.length)[0];

@@ -132,6 +132,7 @@ function show(found) {
   const holds = !found.problems.length;
   byId("verdict").textContent = holds ? "Everything checked holds" : "Broken";
   byId("verdict").className = holds ? "holds" : "broken";
+  byId("tally").textContent = `Promises: ${Object.keys(MARKS).map((standing) => tally(found.promises, standing)).join(", ")}.`;
   byId("signer").textContent = found.signer || "nobody";
   byId("newest").textContent = found.head;
   fill("promises", found.promises.map(({ promise, standing, reason }) => row(heading(promise), mark(standing), element("td", reason))));
@@ -141,6 +142,8 @@ function show(found) {
   fill("stamps", found.stamps.map(spellStamp));
   byId("result").hidden = false;
 }
+
+const tally = (promises, standing) => `${promises.filter((each) => each.standing === standing).length} ${standing}`;
 
 const spellStamp = ({ serial, authority, sequence, time, root }) =>
   element("li", `time-stamp ${serial} of ${authority}, of ledger record ${sequence}, ${time}; by the root ${root}`);

@@ -30,9 +30,9 @@ export async function checkStamps(findings, roots, noted) {
       findings.stamps.push({ sequence: number, ...checkStamp(await store.read(key), entries[number].data, roots) });
       findings.count();
     } catch (error) {
-      if (!(error instanceof Broken)) throw error;
-      findings.unchecked.push(`${key}: ${error.message}`);
-      findings.doubt(`${key}: ${error.message}`);
+      const words = error instanceof Broken ? error.message : `cannot be read (${error.message})`; // whatever it holds
+      findings.unchecked.push(`${key}: ${words}`);
+      findings.doubt(`${key}: ${words}`);
     }
   findings.stamps.sort((one, other) => one.sequence - other.sequence || (one.time < other.time ? -1 : 1));
   if (findings.stamps.length) findings.unchecked.push("whether a certificate of these authorities was revoked (`dosimeter verify --tsa-ca`)");

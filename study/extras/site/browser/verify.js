@@ -24,12 +24,13 @@ const SIGNATURES = "Signatures of the records";
  * @returns {Promise<any>} promises, lines, problems, unchecked, stamps, head and signer
  */
 export async function verify(files, head, progress) {
-  const { store, release, reports, notes, pem } = await sortFiles(files);
+  const { store, left, release, reports, notes, pem } = await sortFiles(files);
   const findings = new Findings(store, []);
   await checkLedger(findings, head, progress);
   findings.readRecords();
   findings.manifests = new Map(findings.of("run-manifest").map(([, record]) => [recordDigest("run-manifest", record), record]));
   noteUnchecked(findings, head);
+  findings.unchecked.push(...left.map((root) => `another ledger among these files, ${root}ledger/: give it alone`));
   await checkCheckpoints(findings, notes);
   if (findings.entries.length) await checkStamps(findings, readPem(pem), head !== "");
   checkRecords(findings);

@@ -2,7 +2,7 @@
 
 import { p256, p384, p521 } from "@noble/curves/nist.js";
 import { sha384, sha512 } from "@noble/hashes/sha2.js";
-import { Broken, same, sha256, text, toHex } from "./bytes.js";
+import { Broken, fromBase64, same, sha256, text, toHex } from "./bytes.js";
 import { bitsOf, childrenOf, expect, integerOf, OCTETS, oidOf, parseDer, SEQUENCE, timeOf } from "./der.js";
 
 // Of a digest: the function, and what PKCS #1 puts before it.
@@ -71,8 +71,12 @@ function readExtension(node) {
 
 /** @param {string} pem @returns {any[]} certificates of a text in PEM form. Throws Broken. */
 export function readPem(pem) {
-  const blocks = [...pem.matchAll(/-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----/g)];
-  return blocks.map(([, code]) => readCertificate(Uint8Array.from(atob(code.replace(/\s/g, "")), (one) => one.charCodeAt(0))));
+  const blocks = pem.matchAll(/-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----/g);
+  try {
+    return [...blocks].map(([, code]) => readCertificate(fromBase64(code.replace(/\s/g, ""))));
+  } catch (error) {
+    throw new Broken(`the certificates that were given: not in PEM form (${error.message})`);
+  }
 }
 
 /** @param {Uint8Array} name DER @returns {string} as RFC 4514 writes it */

@@ -169,6 +169,7 @@ KEYLESS: dict[str, Callable[[Public], object]] = {
     "a begin in a list": lambda p: rename_list(p, b"begin ", b"began "),
     "an attempt in a list": lambda p: rename_list(p, b" 1 ", b" 2 "),
     "an end in a list": lambda p: rename_list(p, b"end", b""),
+    "a list that is no text": lambda p: rename_list(p, b"before", b"\xff"),
 }
 
 
@@ -274,11 +275,16 @@ def of_another(path: Path) -> None:
     path.rename(path.parent.parent / "00000001" / path.name)
 
 
+EC_KEY = bytes.fromhex("2a8648ce3d0201")  # the object identifier of such keys
 STAMPS: dict[str, tuple[Callable[[Path], object], str]] = {
     "its signature": (flip, "not signed by an authority known here"),
     "its time": (later, "not signed by an authority known here"),
-    "its record": (lambda path: edit_file(path, b"Local", b"Lokal"), "not signed by"),
+    "its authority": (lambda path: edit_file(path, b"Local", b"Lokal"), "not signed by"),
     "its form": (lambda path: path.write_bytes(b"0"), "not an RFC 3161 response in DER"),
+    "its certificate": (
+        lambda path: edit_file(path, b"\x2a\x86\x48\xce\x3d\x02\x01", b"1234567"),
+        "",
+    ),
 }
 
 
@@ -415,6 +421,12 @@ def test_what_files_say_is_shown_as_text(checker: Checker, public: Public) -> No
     (problem,) = compare(checker, public).problems
     assert problem == "release/<img src=x onerror=alert(1)>.txt: not a file of the release"
     assert checker.page.locator("img").count() == 0
+
+
+def test_a_second_ledger_is_not_passed_over(checker: Checker, drawn: Public) -> None:
+    shutil.copytree(drawn.store, drawn.store / "pilot")
+    words = "another ledger among these files, store/pilot/ledger/: give it alone"
+    assert words in checker.check(drawn.store).unchecked
 
 
 def test_files_without_a_ledger_are_none(checker: Checker, tmp_path: Path) -> None:
