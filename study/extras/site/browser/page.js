@@ -16,7 +16,7 @@ const files = new Map();
 function addFiles(chosen) {
   for (const file of chosen) {
     const read = async () => new Uint8Array(await file.arrayBuffer());
-    files.set(file.path ?? (file.webkitRelativePath || file.name), { size: file.size, read });
+    files.set(file.path ?? (file.webkitRelativePath || file.name), { size: file.size, blob: file, read });
   }
   return run();
 }
