@@ -40,31 +40,46 @@ function recordedHeads(findings, closed) {
   for (const [entry, record] of findings.records)
     if (["attempts-begun", "wave-closed"].includes(entry.kind) && record.wave === closed.wave) {
       const stamp = firstStamp(findings.stamps, entry.sequence);
-      for (const head of record.heads) known.set(head.worker, [...(known.get(head.worker) ?? []), { stamp, head }]);
+      for (const head of record.heads)
+        known.set(head.worker, [...(known.get(head.worker) ?? []), { stamp, head }]);
     }
   return known;
 }
 
 function checkRecorded(place, pages, recorded, named) {
   for (const { head } of recorded)
-    if (head.pages > pages.length || pages[head.pages - 1]?.digest !== head.digest) throw new Broken(`${place}: not the list recorded before`);
+    if (head.pages > pages.length || pages[head.pages - 1]?.digest !== head.digest)
+      throw new Broken(`${place}: not the list recorded before`);
   if (!named) throw new Broken(`${place}: recorded before, and left out at the close`);
 }
 
 async function readList(store, folder, head) {
-  const keys = Array.from({ length: head.pages }, (_, n) => `${folder}${head.worker}/${String(n).padStart(6, "0")}.txt`);
-  if (!keys.length || !PAGE.test(keys[0].slice(folder.length))) throw new Broken(`${folder}: a head of no list, '${head.worker.slice(0, 40)}'`);
+  const keys = Array.from(
+    { length: head.pages },
+    (_, n) => `${folder}${head.worker}/${String(n).padStart(6, "0")}.txt`,
+  );
+  if (!keys.length || !PAGE.test(keys[0].slice(folder.length)))
+    throw new Broken(`${folder}: a head of no list, '${head.worker.slice(0, 40)}'`);
   const pages = [];
   let before = "0".repeat(64);
   for (const key of keys) {
     const data = await store.read(key);
     const [first, ...lines] = text(data).trimEnd().split("\n");
     const steps = lines.map((line) => FORMS[0].exec(line) ?? FORMS[1].exec(line));
-    if (first !== `before ${before}` || steps.includes(null)) throw new Broken(`${key}: it, or the page before it, was altered or replaced`);
+    if (first !== `before ${before}` || steps.includes(null))
+      throw new Broken(`${key}: it, or the page before it, was altered or replaced`);
     before = hexDigest(data);
-    pages.push({ digest: before, steps: steps.map(([, episode, attempt, time, end]) => ({ place: `${episode} ${Number(attempt)}`, time, end })) });
+    pages.push({
+      digest: before,
+      steps: steps.map(([, episode, attempt, time, end]) => ({
+        place: `${episode} ${Number(attempt)}`,
+        time,
+        end,
+      })),
+    });
   }
-  if (before !== head.digest) throw new Broken(`${keys.at(-1)}: was altered: ${head.digest} expected, ${before} found`);
+  if (before !== head.digest)
+    throw new Broken(`${keys.at(-1)}: was altered: ${head.digest} expected, ${before} found`);
   return pages;
 }
 
@@ -83,10 +98,14 @@ function addPages({ begun, ended, waits }, pages, recorded) {
 }
 
 function compare({ begun, ended, waits }, objects, unnamed) {
-  const attempts = objects.map(([key, found]) => [ATTEMPT.exec(key), found.slice(7)]).filter(([attempt]) => attempt);
+  const attempts = objects
+    .map(([key, found]) => [ATTEMPT.exec(key), found.slice(7)])
+    .filter(([attempt]) => attempt);
   const stored = new Map(attempts.map(([attempt, found]) => [`${attempt[1]} ${Number(attempt[2])}`, found]));
   const episodes = new Set(attempts.map(([attempt]) => attempt[1]));
-  const results = new Set(objects.filter(([key]) => key.startsWith("results/")).map(([key]) => key.slice(-68, -4)));
+  const results = new Set(
+    objects.filter(([key]) => key.startsWith("results/")).map(([key]) => key.slice(-68, -4)),
+  );
   const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
   const begins = total([...begun.values()]);
   const again = Math.max(begins, total([...ended.values()].map((ends) => ends.length))) - episodes.size;
@@ -96,7 +115,12 @@ function compare({ begun, ended, waits }, objects, unnamed) {
     bare: [...results].filter((episode) => !episodes.has(episode)).length,
   };
   const times = waits.reduce(([least, most], wait) => [Math.min(least, wait), Math.max(most, wait)], [0, 0]);
-  return { attempts: stored.size, again, problems: problemsOf(number), doubts: (group) => doubtsOf(times, { again, begins, unnamed }, group) };
+  return {
+    attempts: stored.size,
+    again,
+    problems: problemsOf(number),
+    doubts: (group) => doubtsOf(times, { again, begins, unnamed }, group),
+  };
 }
 
 const problemsOf = ({ extra, other, bare }) =>
@@ -107,7 +131,8 @@ const problemsOf = ({ extra, other, bare }) =>
   ].filter(Boolean);
 
 function doubtsOf([soonest, latest], { again, begins, unnamed }, group) {
-  const late = latest > LATE_SECONDS && `a step of an attempt was stamped ${(latest / 60).toFixed(0)} minutes later`;
+  const late =
+    latest > LATE_SECONDS && `a step of an attempt was stamped ${(latest / 60).toFixed(0)} minutes later`;
   return [
     latest === Infinity ? "its lists have no time-stamp" : late,
     soonest < -AHEAD_SECONDS && "a step of an attempt is dated after its time-stamp",

@@ -35,8 +35,7 @@ export const keyedDigest = (key, message) => bytesToHex(hmac(hash, hexToBytes(ke
 export const isHex32 = (value) => typeof value === "string" && /^[0-9a-f]{64}$/.test(value);
 
 /** @param {Uint8Array} one @param {Uint8Array} other @returns {boolean} */
-export const same = (one, other) =>
-  one.length === other.length && one.every((byte, n) => byte === other[n]);
+export const same = (one, other) => one.length === other.length && one.every((byte, n) => byte === other[n]);
 
 /** @param {string} code base64 @returns {Uint8Array} Throws for any other text. */
 export const fromBase64 = (code) => Uint8Array.from(atob(code), (one) => one.charCodeAt(0));

@@ -54,7 +54,8 @@ export async function checkCheckpoints(findings, given) {
 }
 
 function checkEmpty(findings, given) {
-  for (const key of findings.store.list("checkpoints/").slice(0, 1)) findings.add(LEDGER, `rolled back: no records, and there is ${key}`);
+  for (const key of findings.store.list("checkpoints/").slice(0, 1))
+    findings.add(LEDGER, `rolled back: no records, and there is ${key}`);
   for (const place of given.keys()) findings.add(place, "a checkpoint, and the ledger has no records");
 }
 
@@ -117,21 +118,32 @@ async function contradiction(store, entries, checkpoint, leaves, roots) {
   const promised = `the checkpoint of ${size} records, which the study's key signed`;
   if (roots.has(size) && same(roots.get(size), checkpoint.root)) {
     const head = size ? entries[size - 1].digest : checkpoint.head;
-    return head === checkpoint.head ? null : [folderOf(checkpoint), `its head ${checkpoint.head} is not of its root: ${head}`];
+    return head === checkpoint.head
+      ? null
+      : [folderOf(checkpoint), `its head ${checkpoint.head} is not of its root: ${head}`];
   }
   const known = await storedLeaves(store, checkpoint);
   const number = known.slice(0, leaves.length).findIndex((leaf, n) => leaf !== toHex(leaves[n]));
   if (number >= 0) return [recordKey(number), `was rewritten: it is not the record in ${promised}`];
   if (leaves.length < size)
-    return [LEDGER, `rolled back to ${leaves.length} records: ${spellRecords(leaves.length, size)} in ${promised}`];
+    return [
+      LEDGER,
+      `rolled back to ${leaves.length} records: ${spellRecords(leaves.length, size)} in ${promised}`,
+    ];
   const range = `${recordKey(0)} to ${recordKey(size - 1).slice(LEDGER.length)}`;
   return [range, `one of these was rewritten: they are not those in ${promised}`];
 }
 
 async function storedLeaves(store, checkpoint) {
   for (const key of store.list(folderOf(checkpoint)).filter((each) => each.endsWith(".leaves"))) {
-    const lines = text(await store.read(key)).trim().split(/\s+/);
-    if (lines.every((line) => /^[0-9a-f]{64}$/.test(line)) && same(rootOf(lines.map(fromHex)), checkpoint.root)) return lines;
+    const lines = text(await store.read(key))
+      .trim()
+      .split(/\s+/);
+    if (
+      lines.every((line) => /^[0-9a-f]{64}$/.test(line)) &&
+      same(rootOf(lines.map(fromHex)), checkpoint.root)
+    )
+      return lines;
   }
   return [];
 }

@@ -14,7 +14,8 @@ export function parseDer(bytes) {
 /** @param {Node} node @returns {Node[]} what a constructed value holds. Throws Broken. */
 export function childrenOf(node) {
   const children = [];
-  for (let at = 0; at < node.body.length; at += children.at(-1).whole.length) children.push(readNode(node.body, at));
+  for (let at = 0; at < node.body.length; at += children.at(-1).whole.length)
+    children.push(readNode(node.body, at));
   return children;
 }
 
@@ -68,7 +69,8 @@ export function integerOf(node) {
 export function timeOf(node) {
   const written = text(node.body);
   const found = /^(\d{2}|\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\.\d+)?Z$/.exec(written);
-  if (![0x17, 0x18].includes(node.tag) || !found || (node.tag === 0x18) !== (found[1].length === 4)) throw new Broken("not a time");
+  if (![0x17, 0x18].includes(node.tag) || !found || (node.tag === 0x18) !== (found[1].length === 4))
+    throw new Broken("not a time");
   const [, year, month, day, hour, minute, second, fraction = ""] = found;
   const century = year.length === 4 ? "" : Number(year) < 50 ? "20" : "19";
   return Date.parse(`${century}${year}-${month}-${day}T${hour}:${minute}:${second}${fraction.slice(0, 4)}Z`);

@@ -7,7 +7,16 @@ import { placeOf, spell } from "./findings.js";
 import { readForm } from "./forms.js";
 import { leafHash, rootOf } from "./merkle.js";
 
-const PROMISED = ["strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients", "entropy", "units"];
+const PROMISED = [
+  "strata",
+  "seeds_per_arm",
+  "reserve",
+  "root",
+  "ciphertext",
+  "recipients",
+  "entropy",
+  "units",
+];
 const PUBLIC = "public";
 const PRIVATE = "private";
 
@@ -28,7 +37,11 @@ export function placesOf(drawn) {
   const sizes = sizesOf(drawn);
   const few = [...sizes, ...drawn.reserve].find((count) => count < 1);
   if (few !== undefined) throw new Broken(`seeds per arm must be at least 1, not ${few}`);
-  if (!drawn.strata.length || new Set(drawn.strata).size !== drawn.strata.length || sizes.length !== drawn.strata.length)
+  if (
+    !drawn.strata.length ||
+    new Set(drawn.strata).size !== drawn.strata.length ||
+    sizes.length !== drawn.strata.length
+  )
     throw new Broken("a draw takes one stratum or more, each named once, with its size");
   if (!isHex32(drawn.allocation_seed)) throw new Broken("an allocation seed is 64 hexadecimal digits");
   const hidden = new Set(sealedUnits(drawn).flatMap((unit) => unit.strata));
@@ -45,7 +58,13 @@ export function placesOf(drawn) {
 function sealedUnits({ units, allocation_seed }) {
   const seed = fromHex(allocation_seed);
   const areas = new Map();
-  for (const unit of byRank(units, ({ level, area, name }) => ["dosimeter/units/1", seed, level, area, name])) {
+  for (const unit of byRank(units, ({ level, area, name }) => [
+    "dosimeter/units/1",
+    seed,
+    level,
+    area,
+    name,
+  ])) {
     const area = JSON.stringify([unit.level, unit.area]);
     areas.set(area, [...(areas.get(area) ?? []), unit]);
   }
@@ -72,8 +91,13 @@ function byRank(values, parts) {
 /** @param {any} announced @param {string} value hex @returns {string} seed of the allocation. Throws Broken. */
 function allocationSeed(announced, value) {
   const { beacon, study, root } = announced;
-  if (beacon && !isSignedRound(beacon, value)) throw new Broken(`its value is not signed by drand for round ${beacon.round}`);
-  if (!beacon && (!isHex32(value) || keyedDigest(value, join4("dosimeter/allocation-secret/1", study)) !== announced.commitment))
+  if (beacon && !isSignedRound(beacon, value))
+    throw new Broken(`its value is not signed by drand for round ${beacon.round}`);
+  if (
+    !beacon &&
+    (!isHex32(value) ||
+      keyedDigest(value, join4("dosimeter/allocation-secret/1", study)) !== announced.commitment)
+  )
     throw new Broken("its value is not the secret that the announcement committed to");
   if (!isHex32(root)) throw new Broken("its root is not 64 hexadecimal digits");
   const content = beacon ? sha256(fromHex(value)) : fromHex(value);
@@ -86,11 +110,14 @@ export async function checkDraws(findings) {
   for (const [entry, record] of findings.of("sealed-set")) {
     for (const problem of brokenSet(record)) findings.add(placeOf(entry), problem);
     findings.count(record.commitments.length);
+  }
+  findings.under("Stored objects");
+  for (const [, record] of findings.of("sealed-set"))
     await findings.check(record.uri, async () => {
       const found = digest(await findings.store.read(record.uri));
-      if (found !== record.ciphertext) throw new Broken(`was altered: digest ${record.ciphertext} expected, ${found} found`);
+      if (found !== record.ciphertext)
+        throw new Broken(`was altered: digest ${record.ciphertext} expected, ${found} found`);
     });
-  }
   checkOrder(findings);
   await checkReveals(findings);
 }
@@ -148,9 +175,13 @@ const ORDER = {
 function* faults({ first, registered }, record, entry) {
   if (registered) yield "a draw was announced after the plan was registered";
   if (record !== first && !record.again.trim()) yield "a second draw was announced without a reason";
-  if (record.operator_recipient !== first.operator_recipient || record.operator_signer !== first.operator_signer)
+  if (
+    record.operator_recipient !== first.operator_recipient ||
+    record.operator_signer !== first.operator_signer
+  )
     yield "announced with another operator than the first";
-  if (record.study !== first.study) yield `announced for the study '${record.study}', and the first for '${first.study}'`;
+  if (record.study !== first.study)
+    yield `announced for the study '${record.study}', and the first for '${first.study}'`;
   if ((record.beacon === null) === (record.commitment === ""))
     yield "a draw is announced with either a beacon or the commitment to a secret";
   if (record.beacon) yield* late(record.beacon, entry);
@@ -228,9 +259,11 @@ function* brokenReveal(data, record, drawn, findings) {
 function readReveal(data, place) {
   try {
     const value = parseCanonical(data);
-    if (value?.format !== "dosimeter/reveal/1") throw new Broken("not a reveal of the form dosimeter/reveal/1");
+    if (value?.format !== "dosimeter/reveal/1")
+      throw new Broken("not a reveal of the form dosimeter/reveal/1");
     const revealed = readForm("reveal", value);
-    if (revealed.leaves.length !== revealed.seeds.length) throw new Broken("it has not one leaf for each seed");
+    if (revealed.leaves.length !== revealed.seeds.length)
+      throw new Broken("it has not one leaf for each seed");
     return revealed;
   } catch (error) {
     throw new Broken(`${place}: ${messageOf(error)}`);
@@ -272,7 +305,8 @@ function* brokenUnits(revealed, drawn) {
   for (const unit of drawn.units.filter((each) => each.digest)) {
     const { key, files } = shown.get(unit.name) ?? { key: "", files: [] };
     const found = isHex32(key) ? keyedDigest(key, join4("dosimeter/unit/1", ...files.flat())) : "";
-    if (found !== unit.digest) yield `the files of unit ${unit.name} are missing, or not those that were announced`;
+    if (found !== unit.digest)
+      yield `the files of unit ${unit.name} are missing, or not those that were announced`;
   }
 }
 

@@ -83,22 +83,40 @@ export async function sortFiles(files) {
   const paths = [...files.keys()].filter((path) => !/(^|\/)\./.test(path)).sort();
   const roots = paths.map((path) => RECORD.exec(path)?.[1]).filter((root) => root !== undefined);
   const root = shortest(roots);
-  const stored = root === undefined ? [] : paths.filter((path) => path.startsWith(root) && STORED.test(path.slice(root.length)));
+  const stored =
+    root === undefined
+      ? []
+      : paths.filter((path) => path.startsWith(root) && STORED.test(path.slice(root.length)));
   const left = [...new Set(roots.filter((each) => each !== root))];
   const store = new Folder(new Map(stored.map((path) => [path.slice(root.length), files.get(path)])));
   const others = paths.filter((path) => !stored.includes(path));
-  const released = shortest(others.filter((path) => /(^|\/)checksums\.json$/.test(path)).map((path) => path.slice(0, -"checksums.json".length)));
+  const released = shortest(
+    others
+      .filter((path) => /(^|\/)checksums\.json$/.test(path))
+      .map((path) => path.slice(0, -"checksums.json".length)),
+  );
   const release = released === undefined ? null : subfolder(files, others, released);
   const reports = new Folder(
-    new Map(others.filter((path) => REPORT.test(path)).map((path) => [REPORT.exec(path)[2], files.get(path)])),
+    new Map(
+      others.filter((path) => REPORT.test(path)).map((path) => [REPORT.exec(path)[2], files.get(path)]),
+    ),
   );
-  return { store, left, release, reports, notes: await readNotes(files, others, release, reports), pem: await readPem(files, others) };
+  return {
+    store,
+    left,
+    release,
+    reports,
+    notes: await readNotes(files, others, release, reports),
+    pem: await readPem(files, others),
+  };
 }
 
 const shortest = (texts) => texts.toSorted((one, other) => one.length - other.length)[0];
 
 function subfolder(files, paths, root) {
-  const inside = paths.filter((path) => path.startsWith(root) && !path.slice(root.length).startsWith("reports/"));
+  const inside = paths.filter(
+    (path) => path.startsWith(root) && !path.slice(root.length).startsWith("reports/"),
+  );
   const name = root.split("/").at(-2) ?? "release";
   return new Folder(new Map(inside.map((path) => [path.slice(root.length), files.get(path)])), `${name}/`);
 }
@@ -106,8 +124,10 @@ function subfolder(files, paths, root) {
 /** Reads the checkpoints beside a release and reports, and those that were given alone. */
 async function readNotes(files, paths, release, reports) {
   const notes = new Map();
-  if (release?.has("checkpoint.txt")) notes.set(`${release.place}checkpoint.txt`, await release.read("checkpoint.txt"));
-  for (const name of reports.names.filter((each) => each.endsWith("/checkpoint.txt"))) notes.set(name, await reports.read(name));
+  if (release?.has("checkpoint.txt"))
+    notes.set(`${release.place}checkpoint.txt`, await release.read("checkpoint.txt"));
+  for (const name of reports.names.filter((each) => each.endsWith("/checkpoint.txt")))
+    notes.set(name, await reports.read(name));
   for (const path of paths.filter((each) => /^[^/]+\.txt$/.test(each) && !release?.has(each))) {
     const data = await files.get(path).read();
     if (beginsWith(data, "dosimeter/")) notes.set(path, data);
@@ -118,7 +138,10 @@ async function readNotes(files, paths, release, reports) {
 async function readPem(files, paths) {
   const found = paths.filter((path) => /\.(pem|crt|cer)$/.test(path));
   const read = await Promise.all(found.map((path) => files.get(path).read()));
-  return read.filter((data) => beginsWith(data, "-----BEGIN")).map(text).join("\n");
+  return read
+    .filter((data) => beginsWith(data, "-----BEGIN"))
+    .map(text)
+    .join("\n");
 }
 
 const beginsWith = (data, words) => String.fromCharCode(...data.subarray(0, words.length)) === words;

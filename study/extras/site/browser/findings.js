@@ -14,9 +14,9 @@ const UNITS = {
   "Chain of the ledger's records": "records, each named by the digest of the next",
   "Signatures of the records": "Ed25519 signatures",
   "Forms of the records": "records",
+  "What the records say of each other": "records",
   Checkpoints: "signed roots over the records",
   "Time-stamps": "RFC 3161 time-stamps",
-  "What the records say of each other": "records",
   "Commitments under the draw's root": "commitments",
   "Allotment of the seeds to the arms": "seeds",
   "Revealed seeds that open their commitments": "seeds",
@@ -43,9 +43,21 @@ export const placeOf = (entry) => `ledger record ${entry.sequence}`;
 export class Findings {
   /** @param {import("./evidence.js").Folder} store @param {any[]} entries of the ledger */
   constructor(store, entries) {
-    Object.assign(this, { store, entries, records: [], problems: [], unchecked: [], stamps: [], unlisted: 0 });
+    Object.assign(this, {
+      store,
+      entries,
+      records: [],
+      problems: [],
+      unchecked: [],
+      stamps: [],
+      unlisted: 0,
+    });
     this.absent = new Map(); // number of objects that were not given, by folder
-    this.lines = new Map(); // what was recomputed: count, problems and doubts, by name
+    const lines = Object.entries(UNITS).map(([name, unit]) => [
+      name,
+      { count: 0, unit, problems: 0, doubts: [] },
+    ]);
+    this.lines = new Map(lines); // what was recomputed
     this.line = "";
   }
 
@@ -62,7 +74,6 @@ export class Findings {
   /** @param {string} line what is recomputed from here on, a key of UNITS */
   under(line) {
     this.line = line;
-    if (!this.lines.has(line)) this.lines.set(line, { count: 0, unit: UNITS[line], problems: 0, doubts: [] });
   }
 
   count(number = 1) {

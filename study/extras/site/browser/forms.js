@@ -50,7 +50,8 @@ function readAny(schema, root, value, path, fail) {
 
 function readArray(schema, root, value, path, fail) {
   const { prefixItems, items } = schema;
-  if (prefixItems && value.length !== prefixItems.length) fail([...path, Math.min(value.length, prefixItems.length)]);
+  if (prefixItems && value.length !== prefixItems.length)
+    fail([...path, Math.min(value.length, prefixItems.length)]);
   return value.map((each, n) => read(prefixItems ? prefixItems[n] : items, root, each, [...path, n], fail));
 }
 
@@ -66,9 +67,13 @@ function readObject(schema, root, value, path, fail) {
 }
 
 function plain(form, root, value) {
-  const schema = form.anyOf ? form.anyOf.map((each) => resolve(each, root)).find((each) => TYPES[each.type](value)) : resolve(form, root);
+  const schema = form.anyOf
+    ? form.anyOf.map((each) => resolve(each, root)).find((each) => TYPES[each.type](value))
+    : resolve(form, root);
   if (schema.type === "array")
-    return value.map((each, n) => plain(schema.prefixItems ? schema.prefixItems[n] : schema.items, root, each));
+    return value.map((each, n) =>
+      plain(schema.prefixItems ? schema.prefixItems[n] : schema.items, root, each),
+    );
   if (schema.type !== "object" || !schema.properties) return value;
   return Object.fromEntries(
     Object.entries(schema.properties)
@@ -77,4 +82,5 @@ function plain(form, root, value) {
   );
 }
 
-const resolve = (form, root) => (form.$ref ? resolve(root.$defs[form.$ref.slice("#/$defs/".length)], root) : form);
+const resolve = (form, root) =>
+  form.$ref ? resolve(root.$defs[form.$ref.slice("#/$defs/".length)], root) : form;

@@ -81,7 +81,8 @@ function foreign(first, entry) {
   try {
     const signers = signersOf(first);
     if (signers.get(entry.signer)?.(entry.kind)) return "";
-    if (signers.has(entry.signer)) return `the operator's key does not sign records of the kind '${entry.kind}'`;
+    if (signers.has(entry.signer))
+      return `the operator's key does not sign records of the kind '${entry.kind}'`;
     return `signed by ${entry.signer.slice(0, 16)}…, which is not the study's key ${first.signer.slice(0, 16)}…`;
   } catch (error) {
     if (!(error instanceof Broken)) throw error;

@@ -8,7 +8,8 @@ import { pinDigest } from "./records.js";
 
 const PROMISING = ["wave-closed", "graded", "regraded", "judge-checked", "calibrated", "probed"];
 const RUN_FOLDERS = ["attempts/", "responses/", "results/"];
-const BY_DIGEST = /^(sealed\/[0-9a-f]{64}\.age$|inventory\/parts\/|checks\/|calibrations\/|checkpoints\/|files\/)/;
+const BY_DIGEST =
+  /^(sealed\/[0-9a-f]{64}\.age$|inventory\/parts\/|checks\/|calibrations\/|checkpoints\/|files\/)/;
 const ATTEMPT = /^attempts\/[0-9a-f]{2}\/[0-9a-f]{64}-([0-9]{4})\.age$/;
 const LINE = /^([0-9a-f]{64}) {2}([!-~]+)$/;
 const REMOVED = "missing: it was removed from the store";
@@ -18,10 +19,12 @@ export async function readInventory(store, root) {
   const lines = [];
   const head = `inventory/${root}.txt`;
   const parts = linesOf(await store.read(head), head);
-  if (!parts.every((part) => /^[0-9a-f]{64}$/.test(part))) throw new Broken(`${head}: was altered: not a list of inventory parts`);
+  if (!parts.every((part) => /^[0-9a-f]{64}$/.test(part)))
+    throw new Broken(`${head}: was altered: not a list of inventory parts`);
   for (const part of parts)
     for (const [key, found] of await readPart(store, `inventory/parts/${part}.txt`, part)) {
-      if (lines.length && key <= lines.at(-1)[0]) throw new Broken(`inventory/parts/${part}.txt: ${key} is out of order`);
+      if (lines.length && key <= lines.at(-1)[0])
+        throw new Broken(`inventory/parts/${part}.txt: ${key} is out of order`);
       lines.push([key, found]);
     }
   return lines;
@@ -29,7 +32,8 @@ export async function readInventory(store, root) {
 
 async function readPart(store, key, part) {
   const data = await store.read(key);
-  if (hexDigest(data) !== part) throw new Broken(`${key}: was altered: digest sha256:${part} expected, ${digest(data)} found`);
+  if (hexDigest(data) !== part)
+    throw new Broken(`${key}: was altered: digest sha256:${part} expected, ${digest(data)} found`);
   return linesOf(data, key).map((line) => {
     const found = LINE.exec(line);
     if (!found) throw new Broken(`${key}: not a line of an inventory: '${line.slice(0, 80)}'`);
@@ -53,8 +57,11 @@ export async function checkObjects(findings, progress) {
   findings.under("Stored objects");
   const promises = await readPromises(findings);
   const promised = new Map();
-  for (const [key, found] of promises.flatMap((each) => each.lines)) promised.set(key, new Set([...(promised.get(key) ?? []), found]));
-  const elsewhere = new Set([...findings.of("sealed-set"), ...findings.of("revealed")].map(([, record]) => record.uri));
+  for (const [key, found] of promises.flatMap((each) => each.lines))
+    promised.set(key, new Set([...(promised.get(key) ?? []), found]));
+  const elsewhere = new Set(
+    [...findings.of("sealed-set"), ...findings.of("revealed")].map(([, record]) => record.uri),
+  );
   for (const { record } of promises) elsewhere.add(`inventory/${record.objects_root}.txt`);
   const keys = [...new Set([...findings.store.names, ...promised.keys()])].sort();
   checkNames(findings, keys, promised);
@@ -66,7 +73,8 @@ export async function checkObjects(findings, progress) {
   }
   checkStudyFiles(findings);
   const whole = promises.filter((each) => !each.broken);
-  for (const each of whole) for (const problem of brokenInventory(each, whole)) findings.add(each.place, problem);
+  for (const each of whole)
+    for (const problem of brokenInventory(each, whole)) findings.add(each.place, problem);
 }
 
 /** Finds objects that are missing, and those that nothing promises. */
@@ -94,10 +102,13 @@ function checkStudyFiles(findings) {
 }
 
 function checkObject(findings, key, promised, data) {
-  const expected = BY_DIGEST.test(key) ? new Set([...promised, `sha256:${key.split("/").at(-1).split(".")[0]}`]) : promised;
+  const expected = BY_DIGEST.test(key)
+    ? new Set([...promised, `sha256:${key.split("/").at(-1).split(".")[0]}`])
+    : promised;
   const found = digest(data);
   if (expected.size) findings.count();
-  for (const each of expected) if (each !== found) findings.add(key, `was altered: digest ${each} expected, ${found} found`);
+  for (const each of expected)
+    if (each !== found) findings.add(key, `was altered: digest ${each} expected, ${found} found`);
 }
 
 async function readPromises(findings) {
@@ -120,7 +131,12 @@ async function readPromises(findings) {
 /** Attempts, paid replies and results of each episode, which come in the order of their keys. */
 class Episodes {
   constructor(findings) {
-    const closed = new Set(findings.of("wave-closed").filter((pair) => pair[1].objects_root).map(([, record]) => record.wave));
+    const closed = new Set(
+      findings
+        .of("wave-closed")
+        .filter((pair) => pair[1].objects_root)
+        .map(([, record]) => record.wave),
+    );
     this.findings = findings;
     this.open = findings.of("run-manifest").some(([, record]) => !closed.has(record.wave));
     // Without its inventory nobody knows what a closed wave has.
@@ -147,11 +163,13 @@ class Episodes {
 
   end() {
     if ((this.promised || !this.open) && !this.unknown)
-      for (const key of this.unlisted) this.findings.add(key, "an extra object: no inventory of a closed wave lists it");
+      for (const key of this.unlisted)
+        this.findings.add(key, "an extra object: no inventory of a closed wave lists it");
     this.attempts.forEach((number, n) => {
       const before = n ? this.attempts[n - 1] : 0;
       const lost = `attempt ${before + 1} of this episode is not stored`;
-      if (number > before + 1) this.findings.add(`${this.stem}-${String(number).padStart(4, "0")}.age`, `${lost}, and this one is`);
+      if (number > before + 1)
+        this.findings.add(`${this.stem}-${String(number).padStart(4, "0")}.age`, `${lost}, and this one is`);
     });
     this.reset("");
   }
@@ -174,7 +192,8 @@ function sumUp({ kind, record, lines }) {
 
 function countsFor(kind, record) {
   const hex = (pin) => pinDigest(pin).replace("sha256:", "");
-  if (kind === "probed") return (key) => new RegExp(`^probes/${hex(record.model)}/[0-9a-f]{64}\\.age$`).test(key);
+  if (kind === "probed")
+    return (key) => new RegExp(`^probes/${hex(record.model)}/[0-9a-f]{64}\\.age$`).test(key);
   const folders = {
     graded: () => `grades/${hex(record.judge)}/`,
     "judge-checked": () => `grades/${hex(record.judge)}/`,
@@ -194,13 +213,18 @@ function* brokenInventory(promise, every) {
     ["objects", record.objects, found.objects.size],
     ...PAIRS[kind](record, found, every),
   ];
-  for (const [what, expected, now] of pairs) if (expected !== now) yield `${NAMES[kind](record)}: ${what} ${expected}, ${now} found`;
+  for (const [what, expected, now] of pairs)
+    if (expected !== now) yield `${NAMES[kind](record)}: ${what} ${expected}, ${now} found`;
 }
 
-const nameOfResult = (folder, record) => [["the name of its result", `${folder}${record.result.replace("sha256:", "")}.json`, record.uri]];
+const nameOfResult = (folder, record) => [
+  ["the name of its result", `${folder}${record.result.replace("sha256:", "")}.json`, record.uri],
+];
 
 function gradedPairs(record, found, every) {
-  const of = every.filter(({ kind, record: other }) => kind === "wave-closed" && other.manifest === record.manifest);
+  const of = every.filter(
+    ({ kind, record: other }) => kind === "wave-closed" && other.manifest === record.manifest,
+  );
   const whole = (record.share ?? 1) === 1;
   const episodes = whole ? of.map((other) => ["graded episodes", sumUp(other).episodes, found.episodes]) : [];
   return [["grades", record.graded, found.graded], ...episodes];

@@ -70,12 +70,14 @@ async function run() {
     last = performance.now();
   };
   const head = byId("head").value.trim();
-  if (head && !/^sha256:[0-9a-f]{64}$/.test(head)) return say("The head is not sha256: and 64 hexadecimal digits.");
+  if (head && !/^sha256:[0-9a-f]{64}$/.test(head))
+    return say("The head is not sha256: and 64 hexadecimal digits.");
   byId("result").hidden = true;
   say("Checking", 0);
   const found = await verify(new Map(files), head, progress);
   if (number !== running) return; // files were added meanwhile
-  if (!found.signer && !found.problems.length) return say("No ledger is in these files: give a store, the folder that has ledger/00000000.json in it.");
+  if (!found.signer && !found.problems.length)
+    return say("No ledger is in these files: give a store, the folder that has ledger/00000000.json in it.");
   show(found);
   say(`Checked ${files.size} files in ${((performance.now() - began) / 1000).toFixed(1)} seconds.`);
 }
@@ -132,25 +134,46 @@ function show(found) {
   const holds = !found.problems.length;
   byId("verdict").textContent = holds ? "Everything checked holds" : "Broken";
   byId("verdict").className = holds ? "holds" : "broken";
-  byId("tally").textContent = `Promises: ${Object.keys(MARKS).map((standing) => tally(found.promises, standing)).join(", ")}.`;
+  byId("tally").textContent = `Promises: ${Object.keys(MARKS)
+    .map((standing) => tally(found.promises, standing))
+    .join(", ")}.`;
   byId("signer").textContent = found.signer || "nobody";
   byId("newest").textContent = found.head;
-  fill("promises", found.promises.map(({ promise, standing, reason }) => row(heading(promise), mark(standing), element("td", reason))));
-  fill("lines", found.lines.map((line) => row(heading(line.name), mark(line.standing), element("td", reasonOf(line)))));
-  fill("problems", found.problems.map(([place, words]) => element("li", `${place}: ${words}`)));
-  fill("unchecked", found.unchecked.map((words) => element("li", words)));
+  fill(
+    "promises",
+    found.promises.map(({ promise, standing, reason }) =>
+      row(heading(promise), mark(standing), element("td", reason)),
+    ),
+  );
+  fill(
+    "lines",
+    found.lines.map((line) => row(heading(line.name), mark(line.standing), element("td", reasonOf(line)))),
+  );
+  fill(
+    "problems",
+    found.problems.map(([place, words]) => element("li", `${place}: ${words}`)),
+  );
+  fill(
+    "unchecked",
+    found.unchecked.map((words) => element("li", words)),
+  );
   fill("stamps", found.stamps.map(spellStamp));
   byId("result").hidden = false;
 }
 
-const tally = (promises, standing) => `${promises.filter((each) => each.standing === standing).length} ${standing}`;
+const tally = (promises, standing) =>
+  `${promises.filter((each) => each.standing === standing).length} ${standing}`;
 
 const spellStamp = ({ serial, authority, sequence, time, root }) =>
-  element("li", `time-stamp ${serial} of ${authority}, of ledger record ${sequence}, ${time}; by the root ${root}`);
+  element(
+    "li",
+    `time-stamp ${serial} of ${authority}, of ledger record ${sequence}, ${time}; by the root ${root}`,
+  );
 
 // --- What the user does ---
 
-for (const id of ["some", "folder"]) byId(id).addEventListener("change", (event) => attempt(() => addFiles([...event.target.files])));
+for (const id of ["some", "folder"])
+  byId(id).addEventListener("change", (event) => attempt(() => addFiles([...event.target.files])));
 for (const button of document.querySelectorAll("button[data-evidence]"))
   button.addEventListener("click", () => attempt(() => addEvidence(button.dataset.evidence)));
 byId("head").addEventListener("change", () => files.size && attempt(run));

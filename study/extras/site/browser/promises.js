@@ -27,18 +27,29 @@ export async function selectionPromises(findings) {
 
 function allotted(findings) {
   const announced = findings.of("announcement");
-  const [holds, unshown] = announced.length ? byChance(findings, announced) : ["", [`${ARMS}: no draw is announced`]];
-  return promiseOf("the arms were allotted by chance", holds, unshown, problemsAt(findings, "announcement", "sealed-set"));
+  const [holds, unshown] = announced.length
+    ? byChance(findings, announced)
+    : ["", [`${ARMS}: no draw is announced`]];
+  return promiseOf(
+    "the arms were allotted by chance",
+    holds,
+    unshown,
+    problemsAt(findings, "announcement", "sealed-set"),
+  );
 }
 
 function byChance(findings, announced) {
   const [entry, { beacon }] = announced.at(-1);
-  const again = announced.length > 1 ? [`drawn ${announced.length} times, for the reasons in the ledger`] : [];
+  const again =
+    announced.length > 1 ? [`drawn ${announced.length} times, for the reasons in the ledger`] : [];
   if (!beacon) return ["", [`${ARMS}: a secret of theirs allotted them, not a public beacon`, ...again]];
   const stamp = firstStamp(findings.stamps, entry.sequence);
   const due = dueAt(beacon);
   if (!stamp || !(Date.parse(stamp.time) < due))
-    return ["", [`${ARMS}: no time-stamp of the announcement before the beacon's round ${beacon.round}`, ...again]];
+    return [
+      "",
+      [`${ARMS}: no time-stamp of the announcement before the beacon's round ${beacon.round}`, ...again],
+    ];
   const round = new Date(due).toISOString().slice(0, 19).replace("T", " ");
   const others = "others announced for that round are seen only where they are published";
   return [`announced before ${stamp.time}, drand round ${round} UTC; ${others}`, again];
@@ -76,10 +87,17 @@ async function attempted(findings) {
   const doubt = (words, wave) => state.doubts.set(words, [...(state.doubts.get(words) ?? []), wave]);
   const ended = new Set(closed.map(([, record]) => record.wave));
   const begun = new Set(findings.of("run-manifest").map(([, record]) => record.wave));
-  [...begun].filter((wave) => !ended.has(wave)).sort((one, other) => one - other).forEach((wave) => doubt("begun and not closed", wave));
-  const scored = findings.of("preregistration").some(([, { plan }]) => plan.judges.some((rule) => rule.scores.length));
-  if (scored) findings.of("graded").forEach(([, record]) => doubt("a judge's replies stand in no list", record.wave));
-  for (const [, record] of closed) await addWave(findings, state, record, (words) => doubt(words, record.wave));
+  [...begun]
+    .filter((wave) => !ended.has(wave))
+    .sort((one, other) => one - other)
+    .forEach((wave) => doubt("begun and not closed", wave));
+  const scored = findings
+    .of("preregistration")
+    .some(([, { plan }]) => plan.judges.some((rule) => rule.scores.length));
+  if (scored)
+    findings.of("graded").forEach(([, record]) => doubt("a judge's replies stand in no list", record.wave));
+  for (const [, record] of closed)
+    await addWave(findings, state, record, (words) => doubt(words, record.wave));
   findings.count(state.attempts);
   for (const problem of state.problems) findings.add("begun/", problem);
   const unshown = [...state.doubts].map(([words, waves]) => `${words} (wave ${waves.join(", ")})`);
@@ -103,12 +121,17 @@ async function addWave(findings, state, record, doubt) {
     found.doubts(record.owed / 2 / manifest.models.length).forEach(doubt);
   } catch (error) {
     if (!(error instanceof Broken)) throw error;
-    if (error instanceof Missing) doubt("a page of its lists is missing"); // it may lie on a machine that was lost
+    if (error instanceof Missing)
+      doubt("a page of its lists is missing"); // it may lie on a machine that was lost
     else state.problems.push(`wave ${record.wave}: ${error.message}`);
   }
 }
 
 function problemsAt(findings, ...kinds) {
-  const places = new Set(findings.records.filter(([entry]) => kinds.includes(entry.kind)).map(([entry]) => placeOf(entry)));
-  return findings.problems.filter(([place]) => places.has(place)).map(([place, problem]) => `${place}: ${problem}`);
+  const places = new Set(
+    findings.records.filter(([entry]) => kinds.includes(entry.kind)).map(([entry]) => placeOf(entry)),
+  );
+  return findings.problems
+    .filter(([place]) => places.has(place))
+    .map(([place, problem]) => `${place}: ${problem}`);
 }

@@ -10,11 +10,16 @@ const ONE = {
   preregistration: ["plan for this draw", (record) => record.sealed_root],
   "wave-closed": ["closing of this wave", (record) => record.wave],
   graded: ["grading of this wave by this judge", (record) => `${record.wave} ${pinDigest(record.judge)}`],
-  regraded: ["second grading by this judge at this wave", (record) => `${record.wave} ${pinDigest(record.judge)}`],
+  regraded: [
+    "second grading by this judge at this wave",
+    (record) => `${record.wave} ${pinDigest(record.judge)}`,
+  ],
 };
 const REPEATED = new Set(["announcement", "run-manifest", "exported"]);
 const ASKING = new Set(
-  "base_url api_key_env bridge bridge_url seconds connect_seconds silence_seconds retries backoff_seconds".split(" "),
+  "base_url api_key_env bridge bridge_url seconds connect_seconds silence_seconds retries backoff_seconds".split(
+    " ",
+  ),
 );
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
 
@@ -64,7 +69,8 @@ function checkRepetitions(findings) {
     const subject = `${entry.kind} ${one ? one[1](record) : recordDigest(entry.kind, record)}`;
     const first = seen.get(subject);
     if (!first) seen.set(subject, entry);
-    else if (one) findings.add(placeOf(entry), `a second ${entry.kind}: there is one ${one[0]}, ${placeOf(first)}`);
+    else if (one)
+      findings.add(placeOf(entry), `a second ${entry.kind}: there is one ${one[0]}, ${placeOf(first)}`);
     else findings.add(placeOf(entry), `a second ${entry.kind} with the same content as ${placeOf(first)}`);
   }
 }
@@ -76,13 +82,15 @@ function checkManifests(findings) {
   for (const [entry, record] of findings.records) {
     if (entry.kind === "wave-closed") closed.add(record.wave);
     if (entry.kind !== "run-manifest") continue;
-    if (closed.has(record.wave)) findings.add(placeOf(entry), `a manifest of wave ${record.wave}, which was closed before`);
+    if (closed.has(record.wave))
+      findings.add(placeOf(entry), `a manifest of wave ${record.wave}, which was closed before`);
     if (!first.has(record.wave)) first.set(record.wave, record);
     const begun = first.get(record.wave);
     for (const name of differences(begun, record))
       findings.add(placeOf(entry), `a second manifest of wave ${record.wave} with another ${name}`);
     const others = [...first.values()].filter((other) => other !== record);
-    const shares = (other) => record.run_signer === other.run_signer || record.run_recipient === other.run_recipient;
+    const shares = (other) =>
+      record.run_signer === other.run_signer || record.run_recipient === other.run_recipient;
     if (record === begun && others.some(shares))
       findings.add(placeOf(entry), `wave ${record.wave} has the keys of another wave's run`);
   }
@@ -92,7 +100,9 @@ function differences(begun, record) {
   const pins = (manifest) => canonical(manifest.models.map(answeringPin));
   const free = new Set(["provenance", "prices", "retention"]);
   if (pins(begun) === pins(record)) free.add("models");
-  return Object.keys(begun).filter((name) => !free.has(name) && canonical(begun[name]) !== canonical(record[name]));
+  return Object.keys(begun).filter(
+    (name) => !free.has(name) && canonical(begun[name]) !== canonical(record[name]),
+  );
 }
 
 /** Each record names ones that stand in the ledger before it. */
@@ -167,7 +177,8 @@ const LINKS = {
 };
 
 function checkClosing({ record, add }, manifest) {
-  if (manifest.wave !== record.wave) add(`closes wave ${record.wave} for a manifest of wave ${manifest.wave}`);
+  if (manifest.wave !== record.wave)
+    add(`closes wave ${record.wave} for a manifest of wave ${manifest.wave}`);
   const promised = manifest.sandbox === "elsewhere" ? manifest.models.map((pin) => pin.name) : [];
   if (canonical(record.elsewhere.map((ran) => ran.model)) !== canonical(promised))
     add("wave-closed: the models run elsewhere are not its manifest's");
@@ -186,7 +197,8 @@ function checkRelease({ record, state, add }) {
     const now = new Set(record.tranches);
     return before.tranches.every((each) => now.has(each)) && now.size > new Set(before.tranches).size;
   };
-  const other = (before) => before.instances_root === record.instances_root && before.content !== record.content;
+  const other = (before) =>
+    before.instances_root === record.instances_root && before.content !== record.content;
   if (state.releases.some((before) => other(before) && !grows(before)))
     add("a second release of this draw, of other content and no further tranche");
 }
@@ -196,7 +208,10 @@ function checkPinned({ record, add }, manifest) {
   const named = manifest.judges.map(pinDigest).includes(pinDigest(record.judge));
   const pinned = record.pinned ? "True" : "False";
   if (record.pinned !== named)
-    add(`graded by judge ${record.judge.name}: pinned ${pinned}, but the wave's manifest ${named ? "names it" : "does not name it"}`);
+    add(
+      `graded by judge ${record.judge.name}: pinned ${pinned}, but the wave's manifest ${named ? "names it" : "does not name it"}`,
+    );
 }
 
-const gradingOf = (record) => `of ${record.manifest} by judge ${record.judge.name} (${pinDigest(record.judge)})`;
+const gradingOf = (record) =>
+  `of ${record.manifest} by judge ${record.judge.name} (${pinDigest(record.judge)})`;

@@ -16,7 +16,8 @@ const COMMITMENTS = "commitments.json";
 export async function checkRelease(findings, release) {
   findings.under("Released files");
   const records = findings.of("release").map(([, record]) => record);
-  if (!records.length) return release ? [[release.place.slice(0, -1), "the ledger has no record of a release"]] : [];
+  if (!records.length)
+    return release ? [[release.place.slice(0, -1), "the ledger has no record of a release"]] : [];
   if (!release) return [["", "the released files: they were not given"]];
   const drawn = findings.of("sealed-set").map(([, record]) => record);
   const files = await brokenFiles(findings, release, records.at(-1));
@@ -25,17 +26,21 @@ export async function checkRelease(findings, release) {
 
 async function brokenFiles(findings, release, record) {
   const place = (name) => `${release.place}${name}`;
-  if (!release.has("checksums.json")) return [[place("checksums.json"), "cannot be read: these are not the released files"]];
+  if (!release.has("checksums.json"))
+    return [[place("checksums.json"), "cannot be read: these are not the released files"]];
   const data = await release.read("checksums.json");
   if (digest(data) !== record.content)
-    return [[place("checksums.json"), `was altered: digest ${record.content} expected, ${digest(data)} found`]];
+    return [
+      [place("checksums.json"), `was altered: digest ${record.content} expected, ${digest(data)} found`],
+    ];
   const promised = parseJson(data);
   const problems = [];
   for (const [name, expected] of Object.entries(promised)) {
     findings.count();
     const found = release.has(name) ? hexDigest(await release.read(name)) : "";
     if (!found) problems.push([place(name), "missing from the release (No such file or directory)"]);
-    else if (found !== expected) problems.push([place(name), `was altered: digest ${expected} expected, ${found} found`]);
+    else if (found !== expected)
+      problems.push([place(name), `was altered: digest ${expected} expected, ${found} found`]);
   }
   const extra = release.names.filter((name) => !Object.hasOwn(promised, name) && name !== "checksums.json");
   return [...problems, ...extra.map((name) => [place(name), "not a file of the release"])];
@@ -60,7 +65,9 @@ async function brokenPublic(release, draws, tranches) {
         if (problem) problems.push([`${release.place}${place}`, problem]);
       }
     }
-    const owed = [...places.keys()].filter((leaf) => places[leaf].arm === "public" && tranches.includes(places[leaf].tranche));
+    const owed = [...places.keys()].filter(
+      (leaf) => places[leaf].arm === "public" && tranches.includes(places[leaf].tranche),
+    );
     const left = owed.filter((leaf) => !shown.has(leaf)).length;
     if (left) problems.push([`${release.place}openings`, `${left} public seeds are left out`]);
   } catch (error) {
@@ -73,7 +80,8 @@ async function brokenPublic(release, draws, tranches) {
 function brokenOpening(row, drawn, places, tranche) {
   const { leaf } = row;
   const found = places[leaf];
-  if (commitmentOf(row) !== drawn.commitments[leaf] || found.arm !== "public") return `leaf ${leaf} is no public instance of the draw`;
+  if (commitmentOf(row) !== drawn.commitments[leaf] || found.arm !== "public")
+    return `leaf ${leaf} is no public instance of the draw`;
   return found.tranche === tranche ? "" : `leaf ${leaf} is of tranche ${found.tranche}`;
 }
 
@@ -90,7 +98,8 @@ export async function checkReports(findings, reports) {
   const problems = [];
   for (const [through, record] of newest) {
     const folder = `reports/wave-${through}/`;
-    if (reports.list(folder).length) problems.push(...(await brokenReport(findings, reports, folder, record)));
+    if (reports.list(folder).length)
+      problems.push(...(await brokenReport(findings, reports, folder, record)));
     else problems.push(["", `the report through wave ${through}: its files were not given`]);
   }
   return problems;
@@ -103,10 +112,15 @@ async function brokenReport(findings, reports, folder, record) {
     findings.count();
     const found = reports.has(path) ? digest(await reports.read(path)) : "";
     if (!found) problems.push([path, "missing from the report (No such file or directory)"]);
-    else if (found !== expected) problems.push([path, `was altered: digest ${expected} expected, ${found} found`]);
+    else if (found !== expected)
+      problems.push([path, `was altered: digest ${expected} expected, ${found} found`]);
   }
   const body = reports.has(`${folder}report.json`) ? await reports.read(`${folder}report.json`) : null;
-  if (body && digest(body) === record.report && canonical(parseJson(body).deviations) !== canonical(record.deviations))
+  if (
+    body &&
+    digest(body) === record.report &&
+    canonical(parseJson(body).deviations) !== canonical(record.deviations)
+  )
     problems.push([folder.slice(0, -1), "its deviations are not those that the ledger records with it"]);
   return problems;
 }

@@ -1,7 +1,18 @@
 /** Time-stamps of the ledger's records (RFC 3161), as `registry/checkpoints/timestamp.py` has it. */
 
 import { Broken, fromHex, same, sha256, text } from "./bytes.js";
-import { childrenOf, expect, integerOf, OCTETS, oidOf, parseDer, SEQUENCE, SET, timeOf, withTag } from "./der.js";
+import {
+  childrenOf,
+  expect,
+  integerOf,
+  OCTETS,
+  oidOf,
+  parseDer,
+  SEQUENCE,
+  SET,
+  timeOf,
+  withTag,
+} from "./der.js";
 import { spellRecords } from "./checkpoints.js";
 import { DIGESTS, findRoot, fingerprint, isSignedBy, mayStamp, readCertificate, spellName } from "./x509.js";
 
@@ -27,7 +38,10 @@ export async function checkStamps(findings, roots, noted) {
     try {
       const number = Number(STAMP.exec(key)?.[1] ?? Infinity);
       if (!(number < entries.length)) throw new Broken("a time-stamp of no record of this ledger");
-      findings.stamps.push({ sequence: number, ...checkStamp(await store.read(key), entries[number].data, roots) });
+      findings.stamps.push({
+        sequence: number,
+        ...checkStamp(await store.read(key), entries[number].data, roots),
+      });
       findings.count();
     } catch (error) {
       const words = error instanceof Broken ? error.message : `cannot be read (${error.message})`; // whatever it holds
@@ -35,7 +49,10 @@ export async function checkStamps(findings, roots, noted) {
       findings.doubt(`${key}: ${words}`);
     }
   findings.stamps.sort((one, other) => one.sequence - other.sequence || (one.time < other.time ? -1 : 1));
-  if (findings.stamps.length) findings.unchecked.push("whether a certificate of these authorities was revoked (`dosimeter verify --tsa-ca`)");
+  if (findings.stamps.length)
+    findings.unchecked.push(
+      "whether a certificate of these authorities was revoked (`dosimeter verify --tsa-ca`)",
+    );
   const stamped = Math.max(0, ...findings.stamps.map((stamp) => stamp.sequence + 1));
   if (stamped < entries.length && !noted) {
     const records = spellRecords(stamped, entries.length);
@@ -60,7 +77,8 @@ export function firstStamp(stamps, sequence, before = Infinity) {
 export function checkStamp(response, data, roots) {
   const token = inDer(() => readResponse(response));
   const { info } = token;
-  if (info.algorithm !== SHA256 || !same(info.imprint, sha256(data))) throw new Broken("a time-stamp of other bytes");
+  if (info.algorithm !== SHA256 || !same(info.imprint, sha256(data)))
+    throw new Broken("a time-stamp of other bytes");
   const root = rootOf(token, roots);
   return {
     time: `${new Date(info.time).toISOString().slice(0, 19)}Z`,
@@ -83,8 +101,15 @@ function readResponse(response) {
   const [status, content] = childrenOf(expect(parseDer(response), SEQUENCE));
   const [code, words] = childrenOf(expect(status, SEQUENCE));
   if (integerOf(code) !== 0n || !content) {
-    const reason = words?.tag === SEQUENCE ? childrenOf(words).map((each) => text(each.body)).join("; ") : "";
-    throw Object.assign(new Broken(`the time-stamp was refused (${reason || `status ${integerOf(code)}`})`), { refused: true });
+    const reason =
+      words?.tag === SEQUENCE
+        ? childrenOf(words)
+            .map((each) => text(each.body))
+            .join("; ")
+        : "";
+    throw Object.assign(new Broken(`the time-stamp was refused (${reason || `status ${integerOf(code)}`})`), {
+      refused: true,
+    });
   }
   const [type, wrapped] = childrenOf(content);
   if (oidOf(type) !== SIGNED_DATA) throw new Broken("no signed data");
@@ -98,7 +123,11 @@ function readResponse(response) {
   return {
     signed,
     info: readInfo(signed),
-    certificates: sent ? childrenOf(sent).filter((each) => each.tag === SEQUENCE).map((each) => readCertificate(each.whole)) : [],
+    certificates: sent
+      ? childrenOf(sent)
+          .filter((each) => each.tag === SEQUENCE)
+          .map((each) => readCertificate(each.whole))
+      : [],
     signer: readSigner(signers[0]),
   };
 }
@@ -121,7 +150,11 @@ function readSigner(node) {
     issuer: issuer.whole,
     serial: integerOf(serial),
     digest: DIGESTS[oidOf(childrenOf(digest)[0])],
-    attributes: new Map(childrenOf(expect(attributes, 0xa0)).map(childrenOf).map(([type, values]) => [oidOf(type), childrenOf(values)[0]])),
+    attributes: new Map(
+      childrenOf(expect(attributes, 0xa0))
+        .map(childrenOf)
+        .map(([type, values]) => [oidOf(type), childrenOf(values)[0]]),
+    ),
     signed: withTag(attributes, SET),
     algorithm: oidOf(childrenOf(algorithm)[0]),
     signature: expect(signature, OCTETS).body,
@@ -137,10 +170,12 @@ function rootOf({ signed, info, certificates, signer }, roots) {
   if (!signer.digest) throw unknown("a digest that is not checked here");
   const digest = signer.attributes.get(MESSAGE_DIGEST)?.body ?? fromHex("");
   const type = signer.attributes.get(CONTENT_TYPE);
-  if (!type || oidOf(type) !== TST_INFO || !same(digest, signer.digest.hash(signed))) throw unknown("its digest is of another content");
-  if (!isSignedBy(leaf, signer.algorithm, signer.signature, signer.signed, signer.digest)) throw unknown("its signature does not hold");
+  if (!type || oidOf(type) !== TST_INFO || !same(digest, signer.digest.hash(signed)))
+    throw unknown("its digest is of another content");
+  if (!isSignedBy(leaf, signer.algorithm, signer.signature, signer.signed, signer.digest))
+    throw unknown("its signature does not hold");
   const root = findRoot(leaf, certificates, roots, info.time);
-  if (!root) throw unknown(roots.length ? "no chain of certificates to a root that was given" : "no root was given");
+  if (!root)
+    throw unknown(roots.length ? "no chain of certificates to a root that was given" : "no root was given");
   return root;
 }
-

@@ -87,7 +87,10 @@ export function spellName(name) {
 
 function spellAttribute(node) {
   const [type, value] = childrenOf(node);
-  const escaped = text(value.body).replace(/[\\"+,;<>]/g, "\\$&").replace(/^[# ]/, "\\$&").replace(/ $/, "\\ ");
+  const escaped = text(value.body)
+    .replace(/[\\"+,;<>]/g, "\\$&")
+    .replace(/^[# ]/, "\\$&")
+    .replace(/ $/, "\\ ");
   return `${NAMES[oidOf(type)] ?? oidOf(type)}=${escaped}`;
 }
 
@@ -108,21 +111,26 @@ export function isSignedBy(certificate, algorithm, signature, data, named) {
   const [type, curve] = childrenOf(kind);
   const isRsa = oidOf(type) === RSA;
   if (isRsa !== algorithm.startsWith("1.2.840.113549.1.1.")) return false;
-  return isRsa ? isRsaSigned(bitsOf(bits), signature, digest, data) : isEcdsaSigned(curve, bitsOf(bits), signature, digest, data);
+  return isRsa
+    ? isRsaSigned(bitsOf(bits), signature, digest, data)
+    : isEcdsaSigned(curve, bitsOf(bits), signature, digest, data);
 }
 
 function isRsaSigned(key, signature, { hash, info }, data) {
   const [modulus, exponent] = childrenOf(parseDer(key)).map(integerOf);
   const size = Math.ceil(modulus.toString(16).length / 2);
   if (signature.length !== size || exponent.toString(2).length > 64) return false;
-  const opened = power(BigInt(`0x${toHex(signature)}`), exponent, modulus).toString(16).padStart(2 * size, "0");
+  const opened = power(BigInt(`0x${toHex(signature)}`), exponent, modulus)
+    .toString(16)
+    .padStart(2 * size, "0");
   const digest = `00${info}${toHex(hash(data))}`;
   return size >= 256 && opened === `0001${"ff".repeat(size - 2 - digest.length / 2)}${digest}`;
 }
 
 function power(base, exponent, modulus) {
   let result = 1n;
-  for (const bit of exponent.toString(2)) result = (((result * result) % modulus) * (bit === "1" ? base : 1n)) % modulus;
+  for (const bit of exponent.toString(2))
+    result = (((result * result) % modulus) * (bit === "1" ? base : 1n)) % modulus;
   return result;
 }
 
@@ -149,9 +157,12 @@ export function findRoot(leaf, sent, roots, time, below = 0) {
   if (time < leaf.from || time > leaf.to) return null;
   const isRoot = same(leaf.subject, leaf.issuer) && roots.some((root) => same(root.data, leaf.data));
   if (isRoot || below > 8) return isRoot ? leaf : null;
-  const issuers = [...roots, ...sent].filter((each) => same(each.subject, leaf.issuer) && mayIssue(each, below));
+  const issuers = [...roots, ...sent].filter(
+    (each) => same(each.subject, leaf.issuer) && mayIssue(each, below),
+  );
   for (const issuer of issuers) {
-    if (same(issuer.data, leaf.data) || !isSignedBy(issuer, leaf.algorithm, leaf.signature, leaf.signed)) continue;
+    if (same(issuer.data, leaf.data) || !isSignedBy(issuer, leaf.algorithm, leaf.signature, leaf.signed))
+      continue;
     const root = findRoot(issuer, sent, roots, time, below + 1);
     if (root) return root;
   }
@@ -169,9 +180,10 @@ function mayIssue({ extensions }, below) {
 /** @param {any} certificate @returns {boolean} whether it may stamp times, and says so critically (RFC 3161, 2.3) */
 export function mayStamp({ extensions }) {
   const usage = extensions.get(EXTENDED);
-  return usage !== undefined && usage.critical && childrenOf(usage.value).some((each) => oidOf(each) === STAMPING);
+  return (
+    usage !== undefined && usage.critical && childrenOf(usage.value).some((each) => oidOf(each) === STAMPING)
+  );
 }
 
 /** @param {any} certificate @returns {string} SHA-256 of it, 64 hexadecimal digits */
 export const fingerprint = ({ data }) => toHex(sha256(data));
-

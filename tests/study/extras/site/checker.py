@@ -81,12 +81,12 @@ class Checker:
 
 @contextmanager
 def open_checker(folder: Path) -> Iterator[Checker]:
-    """Serve the page from a new folder, with the evidence of one study, and open it."""
+    """Serve the page from a new folder, with the evidence of two studies, and open it."""
     from playwright.sync_api import sync_playwright
 
     shutil.copytree(SITE / "static", folder / "static")
     templates = Environment(loader=FileSystemLoader(SITE / "templates"), autoescape=True)
-    studies = [{"name": "demo", "path": "studies/demo"}]
+    studies = [{"name": name, "path": f"studies/{name}"} for name in ("demo", "other")]
     page = templates.get_template("check.html").render(root="", studies=studies)
     (folder / "check.html").write_text(page, encoding="utf-8")
     handler = functools.partial(Handler, directory=str(folder))
