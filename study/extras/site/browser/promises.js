@@ -121,9 +121,9 @@ async function addWave(findings, state, record, doubt) {
     found.doubts(record.owed / 2 / manifest.models.length).forEach(doubt);
   } catch (error) {
     if (!(error instanceof Broken)) throw error;
-    if (error instanceof Missing)
-      doubt("a page of its lists is missing"); // it may lie on a machine that was lost
-    else state.problems.push(`wave ${record.wave}: ${error.message}`);
+    const given = ["begun/", "inventory/"].every(findings.store.covers);
+    if (!(error instanceof Missing)) state.problems.push(`wave ${record.wave}: ${error.message}`);
+    else doubt(given ? "a page of its lists is missing" : "its lists were not given"); // or lie on a lost machine
   }
 }
 

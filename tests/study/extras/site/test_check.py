@@ -385,7 +385,8 @@ def test_a_draw_by_a_beacon_with_units(checker: Checker, drawn: Public, name: st
 def test_evidence_of_the_site_is_checked_by_keyboard(checker: Checker, public: Public) -> None:
     """Without sealed objects, which a site has no room for: they could not be compared."""
     evidence = checker.folder / "studies/demo/evidence"
-    shutil.copytree(public.store.parent, evidence, ignore=shutil.ignore_patterns("*.age"))
+    shutil.copytree(public.store, evidence, ignore=shutil.ignore_patterns("*.age", ".tmp"))
+    shutil.copytree(public.release, evidence / "release")
     names = [str(path.relative_to(evidence)) for path in evidence.rglob("*.*") if path.is_file()]
     (evidence / "index.json").write_text(json.dumps(sorted(names)))
     checker.page.get_by_role("button", name="demo").press("Enter")
@@ -393,6 +394,7 @@ def test_evidence_of_the_site_is_checked_by_keyboard(checker: Checker, public: P
     assert shown.problems == []
     assert [words for words in shown.unchecked if "attempts/: nothing of this folder" in words]
     assert shown.lines["Stored objects"] == "could not be shown"
+    assert [*shown.lines.values()].count("holds") == 9, shown.lines
 
 
 def test_evidence_outside_its_folder_is_refused(checker: Checker) -> None:
