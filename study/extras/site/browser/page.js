@@ -57,7 +57,10 @@ async function fetchBytes(address) {
 
 // --- The check ---
 
-let running = 0;
+let running = 0; // number of the check that counts
+
+/** Another check was begun. */
+class Stopped extends Error {}
 
 async function run() {
   const number = (running += 1);
@@ -68,6 +71,7 @@ async function run() {
     say(`Checking ${step}: ${done} of ${of}`, done / of);
     await new Promise((resolve) => setTimeout(resolve));
     last = performance.now();
+    if (number !== running) throw new Stopped();
   };
   const head = byId("head").value.trim();
   if (head && !/^sha256:[0-9a-f]{64}$/.test(head))
@@ -75,11 +79,12 @@ async function run() {
   byId("result").hidden = true;
   say("Checking", 0);
   const found = await verify(new Map(files), head, progress);
-  if (number !== running) return; // files were added meanwhile
+  if (number !== running) return;
   if (!found.signer && !found.problems.length)
     return say("No ledger is in these files: give a store, the folder that has ledger/00000000.json in it.");
   show(found);
-  say(`Checked ${files.size} files in ${((performance.now() - began) / 1000).toFixed(1)} seconds.`);
+  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  say(`Checked ${files.size} files in ${seconds} seconds: ${byId("verdict").textContent.toLowerCase()}.`);
 }
 
 function say(words, share) {
@@ -93,6 +98,7 @@ async function attempt(step) {
   try {
     await step();
   } catch (error) {
+    if (error instanceof Stopped) return;
     say(error instanceof Broken ? error.message : `These files could not be read (${error.message}).`);
   }
 }
