@@ -28,7 +28,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("registry", "generators", "analysis", "harness", "publish", "study", "dosimeter")
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "tests")
-FAST = "not slow and not docker and not ray and not s3 and not hub"
+FAST = "not slow and not docker and not ray and not s3 and not hub and not browser"
 
 
 # --- what changed ---

@@ -1,0 +1,114 @@
+"""The check's page in Chromium, served from a folder, for tests and the benchmark."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, FileSystemLoader
+
+from tests.conftest import ROOT
+
+SITE = ROOT / "study/extras/site"
+CHROMIUM = shutil.which("chromium")
+
+
+@dataclass
+class Shown:
+    """What the page says."""
+
+    status: str
+    problems: list[str]
+    standings: dict[str, str]  # by promise
+    lines: dict[str, str]  # what was recomputed
+    unchecked: list[str]
+    stamps: list[str]
+
+
+class Checker:
+    """The page in a browser. It may ask no host but its own, within its policy."""
+
+    def __init__(self, page: Any, folder: Path) -> None:
+        self.page, self.folder, self.asked = page, folder, list[str]()
+        self.refused = list[str]()
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("console", lambda message: self.refused.append(message.text))
+
+    def check(self, *paths: Path, head: str | None = None) -> Shown:
+        """Give a folder, or files after it."""
+        self.page.locator("#clear").click()
+        self.page.locator("#head").fill(head or "")
+        self.page.set_input_files("#folder", paths[0])
+        shown = self.read()
+        for path in paths[1:]:
+            self.page.set_input_files("#some", path)
+            shown = self.read()
+        return shown
+
+    def read(self) -> Shown:
+        """Return what the page says once it is done."""
+        from playwright.sync_api import expect
+
+        done = re.compile(r"Checked \d+|No ledger")
+        expect(self.page.locator("#status")).to_have_text(done, timeout=60_000)
+        return Shown(
+            self.page.locator("#status").inner_text(),
+            self._texts("problems", "li"),
+            self._standings("promises"),
+            self._standings("lines"),
+            self._texts("unchecked", "li"),
+            self._texts("stamps", "li"),
+        )
+
+    def _texts(self, name: str, element: str) -> list[str]:
+        texts: list[str] = self.page.locator(f"#{name} {element}").all_text_contents()
+        return texts
+
+    def _standings(self, name: str) -> dict[str, str]:
+        words = self._texts(name, "tr > *")
+        return dict(zip(words[::3], (word[2:] for word in words[1::3]), strict=True))
+
+
+@contextmanager
+def open_checker(folder: Path) -> Iterator[Checker]:
+    """Serve the page from a new folder, with the evidence of two studies, and open it."""
+    from playwright.sync_api import sync_playwright
+
+    shutil.copytree(SITE / "static", folder / "static")
+    templates = Environment(loader=FileSystemLoader(SITE / "templates"), autoescape=True)
+    studies = [{"name": name, "path": f"studies/{name}"} for name in ("demo", "other")]
+    page = templates.get_template("check.html").render(root="", studies=studies)
+    (folder / "check.html").write_text(page, encoding="utf-8")
+    handler = functools.partial(Handler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        host = f"127.0.0.1:{server.server_port}"
+        try:
+            with sync_playwright() as playwright:
+                flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+                made = Checker(browser.new_page(), folder)
+                made.page.goto(f"http://{host}/check.html")
+                yield made
+                browser.close()
+        finally:
+            server.shutdown()
+    assert {urlsplit(url).netloc for url in made.asked} == {host}
+    assert "Content Security Policy" not in " ".join(made.refused)
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder, and says nothing of it."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
