@@ -10,6 +10,7 @@ import filecmp
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 COMMIT_ATTEMPTS = 4
+_NEW_SPACE = {"README.md", "index.html", "style.css"}  # that the Hub begins a static Space with
 
 Check = Callable[[Path], object]  # raises PublishError where a folder must not go out
 
@@ -55,6 +57,13 @@ class Uploaded:
 class _Target:
     api: HfApi
     repository: str
+    kind: str = "dataset"
+
+    @property
+    def words(self) -> str:
+        """The repository in messages."""
+        kind = "Space" if self.kind == "space" else "data set"
+        return f"{self.api.endpoint}: {kind} {self.repository}"
 
 
 def check_token() -> None:
@@ -94,11 +103,28 @@ def upload_release(
                 if _matches(folder, remote):
                     return Uploaded(place.repository, there[tag], tags)
             raise _other_content(target, tags[-1])
-        revision = _commit(target, folder, missing[-1], pause)
+        revision = _commit(target, folder, f"Release {missing[-1]}", pause)
         _read_back(target, revision, folder, check)
         for tag in missing:
             _tag(target, tag, revision)
         return Uploaded(place.repository, revision, tags)
+
+
+def push_space(
+    folder: Path, repository: str, mark: str, *, pause: Callable[[float], None] = time.sleep
+) -> str:
+    """Make a static Space hold exactly the files of a folder, in one commit, and return its
+    revision; nothing is sent if it does. The Space is made if need be; one that has files already
+    must have the file ``mark``. Raises PublishError as ``upload_release``."""
+    check_token()
+    target = _Target(_client().HfApi(), repository, "space")
+    with _explained(target):
+        target.api.create_repo(repository, repo_type="space", space_sdk="static", exist_ok=True)
+        names = _remote_files(target, "main").keys()
+        if mark not in names and not names <= _NEW_SPACE:
+            raise PublishError(f"{target.words}: holds something else: name another one")
+        with warnings.catch_warnings(action="ignore"):  # of a release's data, which are meant
+            return _commit(target, folder, "Site", pause)
 
 
 def private_files(name: str, revision: str, ends: tuple[str, ...]) -> Iterator[tuple[Path, bytes]]:
@@ -148,7 +174,7 @@ def _tags(target: _Target) -> dict[str, str] | None:
     from huggingface_hub.errors import RepositoryNotFoundError
 
     try:
-        refs = target.api.list_repo_refs(target.repository, repo_type="dataset")
+        refs = target.api.list_repo_refs(target.repository, repo_type=target.kind)
     except RepositoryNotFoundError:
         return None
     return {tag.name: tag.target_commit for tag in refs.tags}
@@ -158,14 +184,14 @@ def _ensure_repository(target: _Target, place: HubPlace) -> None:
     """Make the repository if need be, to be read by those who are to."""
     if _tags(target) is None:
         target.api.create_repo(
-            target.repository, repo_type="dataset", private=place.private or None, exist_ok=True
+            target.repository, repo_type=target.kind, private=place.private or None, exist_ok=True
         )
     wanted = (place.private, place.gated or False)
-    info = target.api.repo_info(target.repository, repo_type="dataset")
+    info = target.api.repo_info(target.repository, repo_type=target.kind)
     if (bool(info.private), info.gated or False) != wanted:
         gated: Any = wanted[1]
         target.api.update_repo_settings(
-            target.repository, repo_type="dataset", private=place.private, gated=gated
+            target.repository, repo_type=target.kind, private=place.private, gated=gated
         )
 
 
@@ -174,7 +200,7 @@ def _remote_files(target: _Target, revision: str) -> dict[str, str]:
     from huggingface_hub import RepoFile
 
     tree = target.api.list_repo_tree(
-        target.repository, recursive=True, revision=revision, repo_type="dataset"
+        target.repository, recursive=True, revision=revision, repo_type=target.kind
     )
     return {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
@@ -205,7 +231,7 @@ def _is(path: Path, stated: str) -> bool:
 # -- commit, verify, tag ------------------------------------------------------------------------
 
 
-def _commit(target: _Target, folder: Path, tag: str, pause: Callable[[float], None]) -> str:
+def _commit(target: _Target, folder: Path, title: str, pause: Callable[[float], None]) -> str:
     """The revision at which the repository holds exactly the folder, made if need be.
 
     A stale parent and a server's failure both lead back to reading the head: an answer may be
@@ -215,13 +241,13 @@ def _commit(target: _Target, folder: Path, tag: str, pause: Callable[[float], No
 
     stale = 0
     for attempt in range(COMMIT_ATTEMPTS):
-        info = target.api.repo_info(target.repository, repo_type="dataset")
+        info = target.api.repo_info(target.repository, repo_type=target.kind)
         head = str(info.sha)
         remote = _remote_files(target, head)
         if _matches(folder, remote):
             return head
         try:
-            return _commit_onto(target, folder, tag, head, remote)
+            return _commit_onto(target, folder, title, head, remote)
         except HfHubHTTPError as error:
             status = error.response.status_code
             stale += status == 412
@@ -237,7 +263,7 @@ def _commit(target: _Target, folder: Path, tag: str, pause: Callable[[float], No
 
 
 def _commit_onto(
-    target: _Target, folder: Path, tag: str, parent: str, remote: dict[str, str]
+    target: _Target, folder: Path, title: str, parent: str, remote: dict[str, str]
 ) -> str:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
@@ -247,8 +273,8 @@ def _commit_onto(
     made = target.api.create_commit(
         target.repository,
         operations,
-        commit_message=f"Release {tag}",
-        repo_type="dataset",
+        commit_message=title,
+        repo_type=target.kind,
         parent_commit=parent,
     )
     return made.oid
@@ -256,7 +282,7 @@ def _commit_onto(
 
 def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> None:
     """Download what the Hub serves at the revision, and hold it against the folder."""
-    names = target.api.list_repo_files(target.repository, revision=revision, repo_type="dataset")
+    names = target.api.list_repo_files(target.repository, revision=revision, repo_type=target.kind)
     if not _matches(folder, _remote_files(target, revision)):
         raise PublishError(f"{target.repository}: revision {revision} does not hold the release")
     with draft_folder(folder.absolute()) as copy:  # on the release's own disk
@@ -264,7 +290,7 @@ def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> No
             target.api.hf_hub_download(
                 target.repository,
                 name,
-                repo_type="dataset",
+                repo_type=target.kind,
                 revision=revision,
                 local_dir=copy,
                 force_download=True,
@@ -281,12 +307,12 @@ def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> No
 
 def _tag(target: _Target, tag: str, revision: str) -> None:
     target.api.create_tag(
-        target.repository, tag=tag, revision=revision, repo_type="dataset", exist_ok=True
+        target.repository, tag=tag, revision=revision, repo_type=target.kind, exist_ok=True
     )
     tags = _tags(target) or {}
     if tag not in tags:
         raise PublishError(
-            f"{target.api.endpoint}: data set {target.repository}: tag {tag} was not set: "
+            f"{target.words}: tag {tag} was not set: "
             "run the same command again later; it goes on from where it stopped"
         )
     if tags[tag] != revision:
@@ -323,7 +349,7 @@ def _explained(target: _Target) -> Iterator[None]:
 
 def _remote_reason(target: _Target, error: Exception) -> str:
     status, network = _below(error)
-    place = f"{target.api.endpoint}: data set {target.repository}"
+    place = target.words
     again = "run the same command again later; it goes on from where it stopped"
     if status is None and network:
         return f"{place}: cannot be reached: see to the network or HF_ENDPOINT, and {again}"

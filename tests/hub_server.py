@@ -1,4 +1,5 @@
-"""A small Hugging Face Hub for data sets, in memory, for the unmodified client to talk to.
+"""A small Hugging Face Hub for data sets and Spaces, in memory, for the unmodified client to talk
+to.
 
 It speaks what huggingface_hub 2.x and datasets 5.x ask when a data set is created, committed
 to, tagged and loaded: preupload, LFS (kept under another host name than the Hub's, as the real
@@ -65,11 +66,12 @@ class Commit:
 
 @dataclass
 class Repository:
-    """One data set: commits, and the branches and tags that name them."""
+    """One data set, or Space by its SDK: commits, and the branches and tags that name them."""
 
     name: str
     private: bool = False
     gated: Any = False
+    sdk: str = ""
     commits: dict[str, Commit] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -353,7 +355,8 @@ def _refused(status: int, message: str, code: str = "") -> Reply:
 Route = Callable[..., Reply]
 _ROUTES: list[tuple[str, re.Pattern[str], Route]] = []
 _REPOSITORY = r"(?P<name>[^/]+/[^/]+)"
-_API = "/api/datasets/" + _REPOSITORY
+_KIND = "(?:datasets|spaces)"
+_API = f"/api/{_KIND}/{_REPOSITORY}"
 
 
 def on(methods: str, pattern: str) -> Callable[[Route], Route]:
@@ -409,7 +412,8 @@ def create(hub: HubServer, request: Request) -> Reply:
     url = f"{hub.url}/datasets/{name}"
     if name in hub.repositories:
         return _json({"error": "You already created this dataset repo", "url": url}, 409)
-    repository = Repository(name, private=wanted.get("visibility") == "private")
+    private, sdk = wanted.get("visibility") == "private", wanted.get("sdk", "")
+    repository = Repository(name, private=private, sdk=sdk)
     attributes = b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"
     repository.commit("main", "initial commit", {".gitattributes": _keep(hub, attributes)})
     hub.repositories[name] = repository
@@ -510,7 +514,7 @@ def preupload(hub: HubServer, request: Request, name: str, revision: str) -> Rep
     )
 
 
-@on("POST", rf"/datasets/{_REPOSITORY}\.git/info/lfs/objects/batch")
+@on("POST", rf"/{_KIND}/{_REPOSITORY}\.git/info/lfs/objects/batch")
 def lfs_batch(hub: HubServer, request: Request, name: str) -> Reply:
     _writable(hub, request, name)
 
@@ -626,7 +630,7 @@ def _directory(path: str) -> dict[str, Any]:
     return {"type": "directory", "path": path, "oid": "0" * 40, "size": 0}
 
 
-@on("GET HEAD", rf"/datasets/{_REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+@on("GET HEAD", rf"/{_KIND}/{_REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
 def resolve(hub: HubServer, request: Request, name: str, revision: str, path: str) -> Reply:
     repository = _readable(hub, request, name)
     if repository.gated and request.user != name.split("/")[0]:
