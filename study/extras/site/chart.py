@@ -10,7 +10,8 @@ from datetime import date
 from study.extras.site.rows import Row
 
 HIGH, TOP, FOOT = 340, 16, 40  # pixels: the figure, and the space above and below its axes
-_LEFT, _DATED, _UNDATED, _RIGHT = 9.0, 84.0, 91.0, 97.0  # percent: dated and undated models
+_LEFT, _RIGHT, _BETWEEN = 9.0, 97.0, 7.0  # percent: the axis of days, and the space beside it
+_LEAST, _SHARE = 6.0, 60.0  # percent that undated models have: at the least, and if all are
 _WIDE, _LETTER, _LINE = 1000, 6.8, 13  # pixels: of a wide page, and of text on it
 _STEPS = (0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120)
@@ -51,23 +52,26 @@ def draw_chart(rows: Sequence[Row], margin: float, name: Callable[[Row], str]) -
     down = _scale([end for row in shown for end in (row.low, row.high, row.gap or 0.0)], margin)
     days = [_day(row) for row in shown]
     dated = [day for day in days if day is not None]
+    undated = _RIGHT - max(_LEAST, _SHARE * (1 - len(dated) / len(days)))
     mixed = 0 < len(dated) < len(days)
-    along = _Along(min(dated, default=0.0), max(dated, default=0.0), _DATED if mixed else _RIGHT)
-    places = [
-        along.place(day) if dated else _LEFT + (_RIGHT - _LEFT) * (number + 0.5) / len(days)
-        for number, day in enumerate(days)
-    ]
+    right = undated - _BETWEEN if mixed else _RIGHT
+    along = _Along(min(dated, default=0.0), max(dated, default=0.0), right)
+    places = _even(len(days), _LEFT, _RIGHT)
+    if dated:
+        placed = iter(_apart([along.place(day) for day in dated], along.right))
+        rest = iter(_even(len(days) - len(dated), undated, _RIGHT))
+        places = [next(rest if day is None else placed) for day in days]
     marks = [
         Mark(row, x, down(row.gap or 0.0), down(row.high), down(row.low))
-        for row, x in zip(shown, _apart(places), strict=True)
+        for row, x in zip(shown, places, strict=True)
     ]
     return Chart(
-        tuple(_labelled(marks, name)),
-        down(0.0),
-        down(margin),
-        tuple((down(value), value) for value in _lines(down)),
-        tuple(_ticks(along)) if dated else (),
-        _UNDATED if mixed else None,
+        marks=tuple(_labelled(marks, name)),
+        zero=down(0.0),
+        margin=down(margin),
+        lines=tuple((down(value), value) for value in _lines(down)),
+        ticks=tuple(_ticks(along)) if dated else (),
+        undated=undated if mixed else None,
     )
 
 
@@ -106,17 +110,20 @@ class _Along:
     last: float
     right: float  # percent, of the last day
 
-    def place(self, day: float | None) -> float:
-        """Return the place of a day; of none, the middle of the undated."""
-        if day is None:
-            return (_UNDATED + _RIGHT) / 2
+    def place(self, day: float) -> float:
+        """Return the place of a day."""
         span = self.last - self.first
         return _LEFT + (self.right - _LEFT) * ((day - self.first) / span if span else 0.5)
 
 
-def _apart(places: Sequence[float]) -> list[float]:
+def _even(count: int, left: float, right: float) -> list[float]:
+    """Return places that share a width."""
+    return [round(left + (right - left) * (n + 0.5) / count, 2) for n in range(count)]
+
+
+def _apart(places: Sequence[float], right: float) -> list[float]:
     """Return the places with those that would touch side by side, around their middle."""
-    step = min(1.1, 80 / len(places))
+    step = min(1.1, (right - _LEFT) / len(places))
     order = sorted(range(len(places)), key=lambda number: places[number])
     groups: list[list[int]] = []
     for number in order:
@@ -126,9 +133,10 @@ def _apart(places: Sequence[float]) -> list[float]:
     apart = [0.0] * len(places)
     for group in groups:
         middle = sum(places[number] for number in group) / len(group)
-        middle = min(middle, 99 - step * (len(group) - 1) / 2)
+        half = step * (len(group) - 1) / 2
+        middle = max(min(middle, right - half), _LEFT + half)
         for place, number in enumerate(group):
-            apart[number] = round(middle + step * (place - (len(group) - 1) / 2), 2)
+            apart[number] = round(middle - half + step * place, 2)
     return apart
 
 

@@ -31,6 +31,7 @@ from study.extras.site.rows import KINDS, LEVELS, Row, counts_of, newest_rows, r
 FORMAT = "dosimeter/site/1"
 INDEX = "index.json"
 _NEWS = 50  # entries of the feed
+_MOST_NUMBERS = 1 << 18  # bytes of a report's JSON that the site takes along
 _HERE = Path(__file__).parent
 # Of a Space of the Hub, which then serves the folder as it is.
 _CARD = """---
@@ -69,7 +70,6 @@ class Step:
 
     number: int
     time: str
-    kind: str
     what: str
     digest: str
     stamp: str
@@ -89,8 +89,12 @@ def build_site(studies: Sequence[StudyFacts]) -> dict[str, bytes]:
     for study in ordered:
         folder = f"studies/{slug(study.name)}"
         files |= {f"{folder}/evidence/{name}": data for name, data in study.evidence.items()}
-        files |= {f"{folder}/report.json": study.numbers} if study.numbers else {}
+        files |= {f"{folder}/report.json": study.numbers} if _takes_report(study) else {}
     return files
+
+
+def _takes_report(study: StudyFacts) -> bool:
+    return 0 < len(study.numbers) <= _MOST_NUMBERS
 
 
 Pages = Iterator[tuple[str, str]]
@@ -161,6 +165,7 @@ def _studies(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
                 root="../../",
                 study=study,
                 report=report,
+                numbers=_takes_report(study),
                 rows=newest_rows(rows),
                 counts=[*counts_of(newest_rows(rows))],
                 steps=[*_steps(study)],
@@ -276,12 +281,11 @@ def _steps(study: StudyFacts) -> Iterator[Step]:
         if entry.kind in _STEPS:
             stamp = first_stamp(study.stamps, entry.sequence)
             yield Step(
-                entry.sequence,
-                entry.time,
-                entry.kind,
-                _step_words(entry),
-                entry.digest,
-                f"{stamp.time}, by {inert(stamp.authority)}" if stamp else "",
+                number=entry.sequence,
+                time=entry.time,
+                what=_step_words(entry),
+                digest=entry.digest,
+                stamp=f"{stamp.time}, by {inert(stamp.authority)}" if stamp else "",
             )
 
 
@@ -323,7 +327,7 @@ def _body(row: Row) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(value, indent=0, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _badge(name: str, rows: Sequence[Row]) -> str:

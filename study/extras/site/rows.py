@@ -18,7 +18,7 @@ from analysis.plan.verdict import (
     Verdict,
     Word,
 )
-from analysis.report.wording import finding
+from analysis.report.wording import finding, with_margin
 from analysis.stats.intervals import points, signed
 from study.extras.site.facts import LevelFinding, ModelDates, ReportFacts, StudyFacts, Tested
 
@@ -123,13 +123,13 @@ def _instance_row(study: StudyFacts, report: ReportFacts, verdict: Verdict) -> R
     tested = next((m for at in report.looks for m in at.models if _at(m) == _at(verdict)), None)
     kind = _OF_WORD.get(verdict.verdict, "compared")
     margin = report.plan.margin
-    word = verdict.verdict.replace("the margin", f"{100 * margin:g} points")
+    words = {"unsure": "cannot tell", "clean": f"no inflation above {100 * margin:g} points"}
     return Row(
         study=study.name,
         **_about(report, verdict.model, verdict.wave),
         level=INSTANCE,
         wave=verdict.wave,
-        verdict="cannot tell" if kind == "unsure" else word,
+        verdict=words.get(kind, verdict.verdict),
         kind=kind,
         gap=verdict.estimate,
         low=verdict.interval[0],
@@ -141,7 +141,7 @@ def _instance_row(study: StudyFacts, report: ReportFacts, verdict: Verdict) -> R
         outcome=verdict.outcome,
         units=f"{verdict.n_public} + {verdict.n_private}",
         since=_since(study, verdict),
-        words=finding(verdict, report.controls),
+        words=with_margin(finding(verdict, report.controls), margin),
         detectable=_detectable(verdict, tested),
         change=_CHANGES[kind](verdict, tested, margin),
     )
