@@ -237,12 +237,13 @@ def _if_unsure(verdict: Verdict, tested: Tested | None, margin: float) -> str:
     if (se := _se(verdict, tested)) is not None:
         least = NormalDist().inv_cdf(1 - verdict.alpha) * se
         text += f": with this spread a gap of about {points(least)} points"
-    text += f". A bound below {points(margin)} points, now {signed(verdict.deciding_bound)}, clears"
+    bound = signed(verdict.deciding_bound)
+    text += f". A bound below {points(margin)} points, now {bound}, would clear the model"
     half = verdict.upper - (verdict.estimate or 0.0)
     if verdict.estimate is None or half <= margin:
         return f"{text}."
     size = round(verdict.n_public * (half / margin) ** 2, -1)
-    return f"{text}: of a model without inflation, with about {size:.0f} instances an arm."
+    return f"{text}: if there is no inflation, that takes about {size:.0f} instances an arm."
 
 
 def _if_clean(verdict: Verdict, tested: Tested | None, margin: float) -> str:
