@@ -24,8 +24,7 @@ class Mark:
     row: Row
     x: float
     y: float
-    top: float
-    bottom: float
+    ends: tuple[float, float]  # of the interval, the upper first
     label: str = ""
     left: bool = False  # of the mark stands its label
 
@@ -46,10 +45,11 @@ class Chart:
 def draw_chart(rows: Sequence[Row], margin: float, name: Callable[[Row], str]) -> Chart | None:
     """Place findings by release date, or in their order if none has one; ``name`` labels them.
     None if no finding has a gap."""
-    shown = [row for row in rows if row.gap is not None]
+    shown = [row for row in rows if row.found.estimate is not None]
     if not shown:
         return None
-    down = _scale([end for row in shown for end in (row.low, row.high, row.gap or 0.0)], margin)
+    ends = [end for row in shown for end in (*row.found.interval, row.found.estimate or 0.0)]
+    down = _scale(ends, margin)
     days = [_day(row) for row in shown]
     dated = [day for day in days if day is not None]
     undated = _RIGHT - max(_LEAST, _SHARE * (1 - len(dated) / len(days)))
@@ -62,8 +62,9 @@ def draw_chart(rows: Sequence[Row], margin: float, name: Callable[[Row], str]) -
         rest = iter(_even(len(days) - len(dated), undated, _RIGHT))
         places = [next(rest if day is None else placed) for day in days]
     marks = [
-        Mark(row, x, down(row.gap or 0.0), down(row.high), down(row.low))
+        Mark(row, x, down(row.found.estimate or 0.0), (down(high), down(low)))
         for row, x in zip(shown, places, strict=True)
+        for low, high in [row.found.interval]
     ]
     return Chart(
         marks=tuple(_labelled(marks, name)),
@@ -157,7 +158,7 @@ def _ticks(along: _Along) -> Iterator[tuple[float, str]]:
 
 def _labelled(marks: Sequence[Mark], name: Callable[[Row], str]) -> Iterator[Mark]:
     """Yield the marks, with labels where a wide page has room: contaminated models first."""
-    taken = [(m.x * _WIDE / 100 - 5, m.top, m.x * _WIDE / 100 + 5, m.bottom) for m in marks]
+    taken = [(m.x * _WIDE / 100 - 5, m.ends[0], m.x * _WIDE / 100 + 5, m.ends[1]) for m in marks]
     order = sorted(range(len(marks)), key=lambda n: (marks[n].row.kind != "contaminated", n))
     labels: dict[int, tuple[str, bool]] = {}
     for number in order:

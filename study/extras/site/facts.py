@@ -91,64 +91,19 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Tipping:
-    """How many missing runs of a model, as adverse as can be, undo its verdict."""
-
-    decision: str
-    runs: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The missing runs of a model by arm."""
-
-    public: int
-    private: int
-    tipping: Tipping | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """What a look has of a model beside its verdict."""
-
-    model: str
-    wave: int
-    missing: Missing
-    se: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Excluded:
-    """A model that a look leaves out."""
-
-    model: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class LookFacts:
-    """A look of the registered test."""
+    """A look of the registered test: its verdicts, with standard errors."""
 
-    wave: int
-    excluded: tuple[Excluded, ...]
-    models: tuple[Tested, ...]
+    models: tuple[Verdict, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LevelFinding:
-    """A model at a level above the instance; the gap is of published units."""
+    """A model at a level above the instance; the gap is that of published units."""
 
     level: str
-    model: str
-    wave: int
     finding: str
-    estimate: float | None
-    interval: tuple[float, float]
-    deciding_bound: float
-    p_adjusted: float
-    alpha: float
-    units: int
-    p_floor: float = 0.0
+    verdict: Verdict
     why: str = ""
 
 
@@ -317,12 +272,16 @@ def _read_promised(path: Path, digest: str) -> bytes:
 
 def _read_report(data: bytes, path: Path) -> ReportFacts:
     try:
-        return _REPORT.validate_python(inert(json.loads(data)))
+        body = inert(json.loads(data))
+        for row in body.get("levels", ()):
+            row["verdict"] = {**row, "verdict": row["finding"]}
+            row["verdict"] |= dict.fromkeys(("n_public", "n_private"), row["units"])
+        return _REPORT.validate_python(body)
     except ValidationError as error:
         place = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
         problem = f"{path}: {place}: not as a report has it"
-    except (ValueError, RecursionError):
-        problem = f"{path}: not JSON"
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        problem = f"{path}: not JSON of that form"
     raise StudyError(f"{problem}: give a report of `dosimeter report` or `dosimeter analyze`")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from registry.checkpoints.timestamp import first_stamp
 from registry.ledger.chain import Entry
 from study.errors import StudyError
 from study.extras.site.chart import HIGH, draw_chart
-from study.extras.site.facts import ReportFacts, StudyFacts, inert
+from study.extras.site.facts import StudyFacts, inert
 from study.extras.site.rows import KINDS, LEVELS, Row, counts_of, newest_rows, rows_of, slug, turned
 
 FORMAT = "dosimeter/site/1"
@@ -33,6 +33,7 @@ INDEX = "index.json"
 _NEWS = 50  # entries of the feed
 _MOST_NUMBERS = 1 << 18  # bytes of a report's JSON that the site takes along
 _HERE = Path(__file__).parent
+_LETTER = 6.6  # pixels of a badge's text
 # Of a Space of the Hub, which then serves the folder as it is.
 _CARD = """---
 title: Benchmark contamination
@@ -43,7 +44,6 @@ app_file: index.html
 A site of `dosimeter site`: which language models score higher on what was published.
 """
 _CHECK = _HERE / "templates/check.html"
-_LETTER = 6.6  # pixels of a badge's text
 # The records of a ledger that a study's page shows: what each is, and its values in words.
 _STEPS: Mapping[str, str] = {
     "announcement": "Draw announced",
@@ -62,16 +62,15 @@ _STEPS: Mapping[str, str] = {
     "revealed": "Seeds published",
     "report": "Report through wave {through_wave}",
 }
+Pages = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A line of a study's timeline; ``stamp`` is the earliest time by which others saw it."""
 
-    number: int
-    time: str
+    entry: Entry
     what: str
-    digest: str
     stamp: str
 
 
@@ -84,8 +83,8 @@ def build_site(studies: Sequence[StudyFacts]) -> dict[str, bytes]:
     every = [row for study in ordered for row in rows_of(study)]
     static = sorted((_HERE / "static").iterdir())
     files = {f"static/{path.name}": path.read_bytes() for path in static}
-    for text in (_front, _models, _studies, _check, _feeds):
-        files |= {path: page.encode() for path, page in text(ordered, every)}
+    for write in (_front, _models, _studies, _check, _feeds):
+        files |= {path: page.encode() for path, page in write(ordered, every)}
     for study in ordered:
         folder = f"studies/{slug(study.name)}"
         files |= {f"{folder}/evidence/{name}": data for name, data in study.evidence.items()}
@@ -97,87 +96,66 @@ def _takes_report(study: StudyFacts) -> bool:
     return 0 < len(study.numbers) <= _MOST_NUMBERS
 
 
-Pages = Iterator[tuple[str, str]]
-
-
 def _front(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
     rows = newest_rows(every)
     yield from _data("verdicts", rows)
-    yield (
-        "index.html",
-        _render(
-            "front.html.j2",
-            root="",
-            rows=rows,
-            studies=studies,
-            counts=[*counts_of(rows)],
-            newest=max((r.issued for study in studies for r in study.reports), default=""),
-            margin=_margin(studies),
-            chart=draw_chart(rows, _margin(studies), lambda row: row.model),
-            cite=_cite(studies),
-        ),
-    )
+    yield _page("", "front.html.j2", studies, rows, root="", newest=_newest(studies))
 
 
 def _models(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
-    by_name = {study.name: study for study in studies}
-    for model in sorted({row.model for row in every}):
-        rows = [row for row in every if row.model == model]
-        own = [by_name[name] for name in dict.fromkeys(row.study for row in rows)]
+    for model in _names(every):
+        rows = [row for row in every if row.found.model == model]
+        names = {row.study for row in rows}
+        own = [study for study in studies if study.name in names]
         folder = rows[0].model_path
         yield from _data(f"{folder}findings", rows)
         yield f"{folder}badge.svg", _badge(model, newest_rows(rows))
-        yield (
-            f"{folder}index.html",
-            _render(
-                "model.html.j2",
-                root="../../",
-                model=model,
-                rows=rows,
-                newest=newest_rows(rows),
-                studies=own,
-                scores=[(study, s) for study in own for s in _scores(study.newest, model)],
-                early=[(s, e) for s in own for e in _early(s, model)],
-                margin=_margin(own),
-                chart=draw_chart(
-                    [_undated(row) for row in rows],
-                    _margin(own),
-                    lambda row: f"{row.study}, wave {row.wave}",
-                ),
-                cite=_cite(own),
-            ),
-        )
+        scores = [(study, score) for study in own for score in _scores(study, model)]
+        more = {"model": model, "newest": newest_rows(rows), "scores": scores}
+        yield _page(folder, "model.html.j2", own, rows, root="../../", **more)
 
 
 def _studies(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
     for study in studies:
         folder = f"studies/{slug(study.name)}/"
-        rows = [row for row in every if row.study == study.name]
-        if rows:
-            yield from _data(f"{folder}findings", rows)
-        yield f"{folder}badge.svg", _badge(study.name, newest_rows(rows))
-        yield f"{folder}evidence/{INDEX}", _json(sorted(study.evidence))
+        rows = newest_rows(row for row in every if row.study == study.name)
         report = study.newest
-        yield (
-            f"{folder}index.html",
-            _render(
-                "study.html.j2",
-                root="../../",
-                study=study,
-                report=report,
-                numbers=_takes_report(study),
-                rows=newest_rows(rows),
-                counts=[*counts_of(newest_rows(rows))],
-                steps=[*_steps(study)],
-                plan=[text.split(". ", 1) for text in _plan_words(study)],
-                controls=all_control_words(report.controls) if report else "",
-                monitored=monitored_words(report.monitoring) if report else "",
-                scores=[*_scores(report)],
-                margin=_margin([study]),
-                chart=draw_chart(newest_rows(rows), _margin([study]), lambda row: row.model),
-                cite=_cite([study]),
-            ),
-        )
+        yield from _data(f"{folder}findings", rows)
+        yield f"{folder}badge.svg", _badge(study.name, rows)
+        yield f"{folder}evidence/{INDEX}", _json(sorted(study.evidence))
+        more: dict[str, Any] = {
+            "study": study,
+            "report": report,
+            "numbers": _takes_report(study),
+            "steps": [*_steps(study)],
+            "plan": [text.split(". ", 1) for text in _plan_words(study)],
+            "controls": all_control_words(report.controls) if report else "",
+            "monitored": monitored_words(report.monitoring) if report else "",
+            "scores": [*_scores(study)],
+        }
+        yield _page(folder, "study.html.j2", [study], rows, root="../../", **more)
+
+
+def _page(
+    folder: str, template: str, studies: Sequence[StudyFacts], rows: Sequence[Row], **more: Any
+) -> tuple[str, str]:
+    """Return a page with the figure of some rows, which are the looks at a ``model``, if there is
+    one, in their order."""
+    margin = min((study.newest.plan.margin for study in studies if study.newest), default=0.05)
+    shown = [replace(row, released="") for row in rows] if "model" in more else rows
+
+    def label(row: Row) -> str:
+        return f"{row.study}, wave {row.found.wave}" if "model" in more else row.found.model
+
+    values = {
+        "studies": studies,
+        "rows": rows,
+        "counts": [*counts_of(rows)],
+        "margin": margin,
+        "chart": draw_chart(shown, margin, label),
+        "cite": _cite(studies),
+    }
+    return f"{folder}index.html", _render(template, **values, **more)
 
 
 def _check(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
@@ -192,81 +170,66 @@ def _check(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
 
 def _feeds(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
     news = [
-        (report, verdict, study, _id(study, report, verdict.model, verdict.wave))
+        (report, verdict, study, _uuid(_key(study), report.issued, verdict.model, verdict.wave))
         for study in studies
         for report, verdict in turned(study)
         if report.issued
     ]
     news.sort(key=lambda item: (item[0].issued, item[3]), reverse=True)
-    newest = max((r.issued for s in studies for r in s.reports), default="")
-    site = uuid.uuid5(uuid.NAMESPACE_OID, " ".join(_registration(study) for study in studies))
+    newest, site = _newest(studies), _uuid(*map(_key, studies))
     updated = newest or "1970-01-01T00:00:00Z"
     yield "feed.atom", _render("feed.atom.j2", news=news[:_NEWS], updated=updated, id=site)
     yield "README.md", _CARD
-    yield (
-        INDEX,
-        _json(
-            {
-                "format": FORMAT,
-                "newest": newest or None,
-                "studies": [_study_body(study) for study in studies],
-                "models": [
-                    {"name": model, "path": f"models/{slug(model)}/"}
-                    for model in sorted({row.model for row in every})
-                ],
-                "findings": [_body(row) for row in newest_rows(every)],
-            }
-        ),
-    )
+    models = [{"name": name, "path": f"models/{slug(name)}/"} for name in _names(every)]
+    index = {
+        "format": FORMAT,
+        "newest": newest or None,
+        "studies": [_study_body(study) for study in studies],
+        "models": models,
+        "findings": [plain_values(row.body()) for row in newest_rows(every)],
+    }
+    yield INDEX, _json(index)
 
 
 def _study_body(study: StudyFacts) -> dict[str, Any]:
-    report = study.newest
     return {
         "name": study.name,
         "path": f"studies/{slug(study.name)}/",
-        "registration": _registration(study),
+        "registration": _key(study),
         "study_key": study.entries[0].signer if study.entries else None,
         "head": study.entries[-1].digest if study.entries else None,
-        "reports": [
-            {"through_wave": each.through_wave, "issued": each.issued} for each in study.reports
-        ],
-        "published": report.published if report else None,
+        "reports": [{"wave": each.through_wave, "issued": each.issued} for each in study.reports],
+        "published": study.newest.published if study.newest else None,
     }
 
 
-def _registration(study: StudyFacts) -> str:
+def _names(rows: Sequence[Row]) -> list[str]:
+    return sorted({row.found.model for row in rows})
+
+
+def _newest(studies: Sequence[StudyFacts]) -> str:
+    return max((report.issued for study in studies for report in study.reports), default="")
+
+
+def _key(study: StudyFacts) -> str:
+    """Return the digest that names a study."""
     return study.newest.registration if study.newest else study.entries[0].digest
 
 
-def _id(study: StudyFacts, report: ReportFacts, model: str, wave: int) -> uuid.UUID:
-    """Return the lasting name of a verdict in feeds."""
-    name = json.dumps([_registration(study), report.issued, model, wave])
-    return uuid.uuid5(uuid.NAMESPACE_OID, name)
+def _uuid(*parts: str | int) -> str:
+    """Return a lasting name for feeds."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(parts)))
 
 
-def _margin(studies: Sequence[StudyFacts]) -> float:
-    return min((study.newest.plan.margin for study in studies if study.newest), default=0.05)
-
-
-def _scores(report: ReportFacts | None, model: str = "") -> Iterator[tuple[Any, ...]]:
+def _scores(study: StudyFacts, model: str = "") -> Iterator[tuple[Any, ...]]:
     """Yield wave, model, and the mean score in words of each arm, over all strata."""
     arms: dict[tuple[int, str], dict[str, str]] = {}
-    for score in report.scores if report else ():
+    for score in study.newest.scores if study.newest else ():
         if score.stratum == "all" and model in ("", score.model):
             words = score_words(score.mean, score.interval)
             arms.setdefault((score.wave, score.model), {})[score.arm] = words
     for (wave, name), means in arms.items():
         yield wave, name, means.get("public", "–"), means.get("private", "–")
-
-
-def _early(study: StudyFacts, model: str) -> Iterator[Any]:
-    report = study.newest
-    yield from (row for row in (report.before_publication if report else ()) if row.model == model)
-
-
-def _undated(row: Row) -> Row:
-    return replace(row, released="")
 
 
 def _plan_words(study: StudyFacts) -> Sequence[str]:
@@ -279,34 +242,22 @@ def _plan_words(study: StudyFacts) -> Sequence[str]:
 def _steps(study: StudyFacts) -> Iterator[Step]:
     for entry in study.entries:
         if entry.kind in _STEPS:
+            values = {"finished": 0, "owed": 0, "count": 0, "wave": 0, **entry.body}
             stamp = first_stamp(study.stamps, entry.sequence)
-            yield Step(
-                number=entry.sequence,
-                time=entry.time,
-                what=_step_words(entry),
-                digest=entry.digest,
-                stamp=f"{stamp.time}, by {inert(stamp.authority)}" if stamp else "",
-            )
-
-
-def _step_words(entry: Entry) -> str:
-    body = {"finished": 0, "owed": 0, "count": 0, "wave": 0, **entry.body}
-    return str(inert(_STEPS[entry.kind].format_map(body)))
+            words = f"{stamp.time}, by {inert(stamp.authority)}" if stamp else ""
+            yield Step(entry, str(inert(_STEPS[entry.kind].format_map(values))), words)
 
 
 def _cite(studies: Sequence[StudyFacts]) -> str:
     """Return the sentence by which the figures of some studies are cited."""
     parts = []
     for study in studies:
-        report = study.newest
-        head = study.entries[-1].digest if study.entries else ""
-        if report is not None:
-            ends = f", ledger head {head}" if head else ""
+        if report := study.newest:
             through = f"contamination report through wave {report.through_wave}"
-            parts.append(
-                f"{study.name}, {through}, {report.issued[:10] or 'undated'}, registration "
-                f"{report.registration or 'none'}{ends}"
-            )
+            words = [study.name, through, report.issued[:10]]
+            words += [f"registration {report.registration}"] if report.registration else []
+            words += [f"ledger head {study.entries[-1].digest}"] if study.entries else []
+            parts.append(", ".join(filter(None, words)))
     return f"dosimeter. {'; '.join(parts)}."
 
 
@@ -315,15 +266,9 @@ def _cite(studies: Sequence[StudyFacts]) -> str:
 
 def _data(name: str, rows: Sequence[Row]) -> Pages:
     """Yield the rows of a figure as JSON and CSV."""
-    bodies = [_body(row) for row in rows]
-    yield f"{name}.json", _json(bodies)
-    yield f"{name}.csv", flat_csv(bodies) if bodies else "model,study\n"
-
-
-def _body(row: Row) -> dict[str, Any]:
-    body = asdict(row) | {"study_path": row.study_path, "model_path": row.model_path}
-    texts = ("words", "detectable", "change")
-    return {name: plain_values(value) for name, value in body.items() if name not in texts}
+    if bodies := [plain_values(row.body()) for row in rows]:
+        yield f"{name}.json", _json(bodies)
+        yield f"{name}.csv", flat_csv(bodies)
 
 
 def _json(value: Any) -> str:
@@ -333,13 +278,10 @@ def _json(value: Any) -> str:
 def _badge(name: str, rows: Sequence[Row]) -> str:
     counts = [(label.lower(), len(own), kind) for kind, label, own in counts_of(rows) if own]
     total = sum(count for _, count, _ in counts)
-    text = ", ".join(
-        f"{label} {count} of {total}" if total > 1 else label for label, count, _ in counts
-    )
-    kind = counts[0][2] if counts else "unsure"
-    label, value = "contamination", text or "no verdict yet"
-    wide = [round(_LETTER * len(part) + 14) for part in (label, value)]
-    return _render("badge.svg.j2", name=name, label=label, value=value, kind=kind, wide=wide)
+    words = [f"{label} {n} of {total}" if total > 1 else label for label, n, _ in counts]
+    kind, value = counts[0][2] if counts else "unsure", ", ".join(words) or "no verdict yet"
+    wide = [round(_LETTER * len(part) + 14) for part in ("contamination", value)]
+    return _render("badge.svg.j2", name=name, value=value, kind=kind, wide=wide)
 
 
 def _render(template: str, **values: Any) -> str:
@@ -349,10 +291,10 @@ def _render(template: str, **values: Any) -> str:
         points=points,
         p=p_words,
         gap=gap_words,
+        level="{:.4g}".format,
         stamp=time_words_of,
         slug=slug,
     )
-    text: str = pages.get_template(template).render(
-        kinds=KINDS, levels=LEVELS, high=HIGH, checked=_CHECK.is_file(), **values
-    )
+    known = {"kinds": KINDS, "levels": LEVELS, "high": HIGH, "checked": _CHECK.is_file()}
+    text: str = pages.get_template(template).render(**known, **values)
     return text.lstrip("\n")

@@ -1,26 +1,17 @@
-"""Findings as rows: a model of a study at a level and wave, with all that tables, figures and data
-say of it."""
+"""Findings as rows: a model of a study at a level and wave, with what pages say of it."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
-from analysis.plan.verdict import (
-    BOUNDED,
-    CONTAMINATED,
-    INCONCLUSIVE,
-    NO_INFLATION,
-    WITHHELD,
-    Verdict,
-    Word,
-)
+from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.wording import finding, with_margin
-from analysis.stats.intervals import points, signed
-from study.extras.site.facts import LevelFinding, ModelDates, ReportFacts, StudyFacts, Tested
+from study.extras.site.facts import ModelDates, ReportFacts, StudyFacts
 
 INSTANCE = "instance"
 LEVELS: Mapping[str, str] = {
@@ -36,7 +27,8 @@ KINDS: Mapping[str, str] = {
     "withheld": "Withheld",
     "compared": "Compared, no verdict",
 }
-_OF_WORD = {
+_ALWAYS = ("contaminated", "unsure", "clean")
+_OF_WORD: Mapping[str, str] = {
     CONTAMINATED: "contaminated",
     INCONCLUSIVE: "unsure",
     NO_INFLATION: "clean",
@@ -44,34 +36,24 @@ _OF_WORD = {
 }
 _OF_FINDING = {"shown": "contaminated", "excluded": "clean"}
 _PLAIN = re.compile(r"(?!.*-[0-9a-f]{8}$)[a-z0-9][a-z0-9._-]{0,60}")
+_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A finding. Gaps are shares of 1, public minus private; ``gap`` is None if there is none.
-    ``since`` is the time of the first report with this verdict."""
+    """A finding: its numbers, in ``found``, and ``words``. ``since`` is the time of the first
+    report that has it. Gaps are shares of 1, published minus secret."""
 
     study: str
-    model: str
+    level: str
+    kind: str
+    label: str
     maker: str
     released: str
-    level: str
-    wave: int
-    verdict: str
-    kind: str
-    gap: float | None
-    low: float
-    high: float
-    bound: float | None
-    p_adjusted: float
-    p_floor: float
-    alpha: float
-    outcome: str
-    units: str
     since: str
+    margin: float
     words: str
-    detectable: str
-    change: str
+    found: Verdict
 
     @property
     def study_path(self) -> str:
@@ -81,7 +63,47 @@ class Row:
     @property
     def model_path(self) -> str:
         """The folder of the model's page."""
-        return f"models/{slug(self.model)}/"
+        return f"models/{slug(self.found.model)}/"
+
+    @property
+    def bound(self) -> float | None:
+        """The bound of a model that is not contaminated."""
+        return self.found.deciding_bound if self.kind in ("unsure", "clean") else None
+
+    @property
+    def significant(self) -> float | None:
+        """About the least gap that is significant by itself; None without a standard error."""
+        return self.found.se and _NORMAL.inv_cdf(1 - self.found.alpha) * self.found.se
+
+    @property
+    def detectable(self) -> float | None:
+        """About the gap that is found with probability 0.8, by itself."""
+        return self.significant and self.significant + _NORMAL.inv_cdf(0.8) * (self.found.se or 0.0)
+
+    @property
+    def size_to_clear(self) -> int | None:
+        """About the instances an arm that would clear a model without inflation, if they are more
+        than it has."""
+        if self.found.estimate is None or self.kind != "unsure":
+            return None
+        times = ((self.found.upper - self.found.estimate) / self.margin) ** 2
+        return 10 * round(self.found.n_public * times / 10) if times > 1 else None
+
+    def body(self) -> dict[str, Any]:
+        """Return the row as data."""
+        names = ("wave", "p_adjusted", "alpha", "outcome", "n_public", "n_private")
+        return {
+            "model": self.found.model,
+            "study": self.study,
+            **{name: getattr(self, name) for name in ("maker", "released", "level")},
+            "finding": self.label,
+            "kind": self.kind,
+            "gap": self.found.estimate,
+            "interval": [float(end) for end in self.found.interval],
+            "bound": self.bound,
+            **{name: getattr(self.found, name) for name in names},
+            **{name: getattr(self, name) for name in ("since", "study_path", "model_path")},
+        }
 
 
 def slug(name: str) -> str:
@@ -93,200 +115,88 @@ def slug(name: str) -> str:
     return f"{plain or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def rows_of(study: StudyFacts) -> tuple[Row, ...]:
-    """Return the findings of a study's newest report, oldest look first."""
+def rows_of(study: StudyFacts) -> Iterator[Row]:
+    """Yield the findings of a study's newest report, those on instances first."""
     report = study.newest
     if report is None:
-        return ()
-    instances = (_instance_row(study, report, verdict) for verdict in report.models)
-    levels = (_level_row(study, report, found) for found in report.levels)
-    return (*instances, *levels)
+        return
+    margin = report.plan.margin
+    labels = {"unsure": "cannot tell", "clean": f"no inflation above {100 * margin:g} points"}
+    se = {at: found.se for look in report.looks for at, found in _by_place(look.models)}
+    for at, verdict in _by_place(report.models):
+        kind = _OF_WORD.get(verdict.verdict, "compared")
+        yield Row(
+            study=study.name,
+            level=INSTANCE,
+            kind=kind,
+            label=labels.get(kind, verdict.verdict),
+            since=_since(study, verdict),
+            margin=margin,
+            words=with_margin(finding(verdict, report.controls), margin),
+            found=replace(verdict, se=se.get(at, verdict.se)),
+            **_model(report, verdict),
+        )
+    for level in report.levels:
+        kind = _OF_FINDING.get(level.finding, "unsure")
+        yield Row(
+            study=study.name,
+            level=level.level,
+            kind=kind,
+            label=level.finding,
+            since=report.issued,
+            margin=margin,
+            words=f"{level.finding[:1].upper()}{level.finding[1:]}. {level.why}".rstrip(),
+            found=level.verdict,
+            **_model(report, level.verdict),
+        )
+
+
+def _by_place(verdicts: Iterable[Verdict]) -> Iterator[tuple[tuple[str, int], Verdict]]:
+    return (((verdict.model, verdict.wave), verdict) for verdict in verdicts)
+
+
+def _model(report: ReportFacts, verdict: Verdict) -> dict[str, str]:
+    """Return a model's maker, the family that the study documents or the provider, and date."""
+    name = verdict.model
+    of = {fact.model: fact for fact in report.facts}.get(name, ModelDates(name))
+    providers = [at.provider for at in report.served if at.model == name]
+    released = of.released.isoformat() if of.released else ""
+    return {"maker": of.family or [*providers, "not stated"][0], "released": released}
+
+
+def _since(study: StudyFacts, verdict: Verdict) -> str:
+    same = ((report, found) for report, found in turned(study) if found.model == verdict.model)
+    times = [report.issued for report, found in same if found.wave == verdict.wave]
+    return times[-1]
+
+
+def turned(study: StudyFacts) -> Iterator[tuple[ReportFacts, Verdict]]:
+    """Yield each verdict that is new or another one than before, with its report, oldest first."""
+    known: dict[tuple[str, int], str] = {}
+    for report in study.reports:
+        for at, verdict in _by_place(report.models):
+            if known.get(at) != verdict.verdict:
+                known[at] = verdict.verdict
+                yield report, verdict
 
 
 def newest_rows(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the newest finding of each model, study and level, latest release first; models
     without a date come last."""
-    newest = {(row.study, row.model, row.level): row for row in sorted(rows, key=_wave)}
+    by_wave = sorted(rows, key=lambda row: row.found.wave)
+    newest = {(row.study, row.found.model, row.level): row for row in by_wave}
     return tuple(sorted(newest.values(), key=_by_release))
-
-
-def _wave(row: Row) -> int:
-    return row.wave
 
 
 def _by_release(row: Row) -> tuple[bool, int, str, str, int]:
     day = int(row.released.replace("-", "") or 0)
-    return not day, -day, row.model, row.study, [*LEVELS, row.level].index(row.level)
-
-
-def _instance_row(study: StudyFacts, report: ReportFacts, verdict: Verdict) -> Row:
-    tested = next((m for at in report.looks for m in at.models if _at(m) == _at(verdict)), None)
-    kind = _OF_WORD.get(verdict.verdict, "compared")
-    margin = report.plan.margin
-    words = {"unsure": "cannot tell", "clean": f"no inflation above {100 * margin:g} points"}
-    return Row(
-        study=study.name,
-        **_about(report, verdict.model, verdict.wave),
-        level=INSTANCE,
-        wave=verdict.wave,
-        verdict=words.get(kind, verdict.verdict),
-        kind=kind,
-        gap=verdict.estimate,
-        low=verdict.interval[0],
-        high=verdict.interval[1],
-        bound=verdict.deciding_bound if verdict.verdict in BOUNDED else None,
-        p_adjusted=verdict.p_adjusted,
-        p_floor=verdict.p_floor,
-        alpha=verdict.alpha,
-        outcome=verdict.outcome,
-        units=f"{verdict.n_public} + {verdict.n_private}",
-        since=_since(study, verdict),
-        words=with_margin(finding(verdict, report.controls), margin),
-        detectable=_detectable(verdict, tested),
-        change=_CHANGES[kind](verdict, tested, margin),
-    )
-
-
-def _level_row(study: StudyFacts, report: ReportFacts, found: LevelFinding) -> Row:
-    kind = _OF_FINDING.get(found.finding, "unsure")
-    bound = points(max(found.deciding_bound, 0.0))
-    word = f"no effect above {bound} points" if kind == "clean" else found.finding
-    return Row(
-        study=study.name,
-        **_about(report, found.model, found.wave),
-        level=found.level,
-        wave=found.wave,
-        verdict=word,
-        kind=kind,
-        gap=found.estimate,
-        low=found.interval[0],
-        high=found.interval[1],
-        bound=None if kind == "contaminated" else found.deciding_bound,
-        p_adjusted=found.p_adjusted,
-        p_floor=found.p_floor,
-        alpha=found.alpha,
-        outcome="score",
-        units=str(found.units),
-        since=report.issued,
-        words=f"{LEVELS.get(found.level, found.level)}: {found.finding}. {found.why}".rstrip(),
-        detectable="",
-        change="",
-    )
-
-
-def _at(row: Verdict | Tested) -> tuple[str, int]:
-    return row.model, row.wave
-
-
-def _about(report: ReportFacts, model: str, wave: int) -> dict[str, str]:
-    """Return name, maker (the family that the study documents, else the provider) and date."""
-    of = {fact.model: fact for fact in report.facts}.get(model, ModelDates(model))
-    providers = [at.provider for at in report.served if (at.model, at.wave) == (model, wave)]
-    return {
-        "model": model,
-        "maker": of.family or (providers[0] if providers else "not stated"),
-        "released": of.released.isoformat() if of.released else "",
-    }
-
-
-def _since(study: StudyFacts, verdict: Verdict) -> str:
-    """Return the time of the first report that has this verdict."""
-    return next(
-        report.issued
-        for report in study.reports
-        if any((_at(row), row.verdict) == (_at(verdict), verdict.verdict) for row in report.models)
-    )
-
-
-# -- what was found, and what would change it
-
-
-def _detectable(verdict: Verdict, tested: Tested | None) -> str:
-    se = _se(verdict, tested)
-    if se is None:
-        return "The scores give no standard error, and so no limit of detection."
-    normal = NormalDist()
-    least = (normal.inv_cdf(1 - verdict.alpha) + normal.inv_cdf(0.8)) * se
-    return (
-        f"The gap has a standard error of {points(se)} points: one of about {points(least)} points "
-        f"is found with probability 0.8, at the one-sided level of {verdict.alpha:.4g} and before "
-        "the adjustment for other models."
-    )
-
-
-def _se(verdict: Verdict, tested: Tested | None) -> float | None:
-    return verdict.se if tested is None else tested.se
-
-
-def _if_contaminated(verdict: Verdict, tested: Tested | None, margin: float) -> str:
-    text = (
-        "It would be withheld if a control that it rests on disagreed, and fall if the adjusted p "
-        f"rose above {verdict.alpha:.4g}"
-    )
-    if (se := _se(verdict, tested)) is not None:
-        least = NormalDist().inv_cdf(1 - verdict.alpha) * se
-        text += f", which with this spread takes a gap below about {points(least)} points"
-    tipping = tested.missing.tipping if tested else None
-    if tipping is not None and tipping.runs is not None:
-        text += f"; so would {tipping.runs} of its missing runs, if they were as adverse as can be"
-    return f"{text}."
-
-
-def _if_unsure(verdict: Verdict, tested: Tested | None, margin: float) -> str:
-    text = f"An adjusted p of at most {verdict.alpha:.4g} would show contamination"
-    if (se := _se(verdict, tested)) is not None:
-        least = NormalDist().inv_cdf(1 - verdict.alpha) * se
-        text += f": with this spread a gap of about {points(least)} points"
-    bound = signed(verdict.deciding_bound)
-    text += f". A bound below {points(margin)} points, now {bound}, would clear the model"
-    half = verdict.upper - (verdict.estimate or 0.0)
-    if verdict.estimate is None or half <= margin:
-        return f"{text}."
-    size = round(verdict.n_public * (half / margin) ** 2, -1)
-    return f"{text}: if there is no inflation, that takes about {size:.0f} instances an arm."
-
-
-def _if_clean(verdict: Verdict, tested: Tested | None, margin: float) -> str:
-    return (
-        f"A later look with an adjusted p of at most {verdict.alpha:.4g}, or with a bound above "
-        f"{points(margin)} points."
-    )
-
-
-def _if_withheld(verdict: Verdict, tested: Tested | None, margin: float) -> str:
-    return f"A look at which the control agrees: {verdict.note}."
-
-
-def _if_compared(verdict: Verdict, tested: Tested | None, margin: float) -> str:
-    return (
-        "Only a study with a random draw can show contamination: these arms were not allotted at "
-        "random."
-    )
-
-
-_CHANGES = {
-    "contaminated": _if_contaminated,
-    "unsure": _if_unsure,
-    "clean": _if_clean,
-    "withheld": _if_withheld,
-    "compared": _if_compared,
-}
-
-
-def turned(study: StudyFacts) -> Iterator[tuple[ReportFacts, Verdict]]:
-    """Yield each verdict with the first report that has it, oldest first."""
-    known: dict[tuple[str, int], Word] = {}
-    for report in study.reports:
-        for verdict in report.models:
-            if known.get(_at(verdict)) != verdict.verdict:
-                known[_at(verdict)] = verdict.verdict
-                yield report, verdict
+    return not day, -day, row.found.model, row.study, [*LEVELS, row.level].index(row.level)
 
 
 def counts_of(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
-    """Yield each kind, its label, and the rows on instances of that kind, largest gap first; kinds
-    without a row only if a verdict could have that word."""
+    """Yield each kind, its label, and the rows on instances of that kind, largest gap first; rare
+    kinds only if there are any."""
     for kind, label in KINDS.items():
         own = [row for row in rows if row.kind == kind and row.level == INSTANCE]
-        if own or kind in ("contaminated", "unsure", "clean"):
-            yield kind, label, sorted(own, key=lambda row: -(row.gap or 0.0))
+        if own or kind in _ALWAYS:
+            yield kind, label, sorted(own, key=lambda row: -(row.found.estimate or 0.0))

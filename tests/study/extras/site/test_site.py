@@ -99,7 +99,7 @@ def test_data_are_the_same_in_every_form(site: Path) -> None:
         table = list(csv.DictReader(file))
     index = json.loads((site / "index.json").read_text())
     assert index["findings"] == rows
-    assert [row["verdict"] for row in table] == [row["verdict"] for row in rows]
+    assert [row["finding"] for row in table] == [row["finding"] for row in rows]
     assert not any(row["model"].startswith("=") for row in table)
     strong = next(row for row in rows if row["model"] == "strong-1")
     assert (strong["gap"], strong["kind"], strong["since"]) == (
