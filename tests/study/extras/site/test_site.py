@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from analysis.plan.verdict import Word
 from publish.leakcheck.check import leaks_in, release_needles
+from registry.checkpoints.timestamp import Stamp
+from study.extras.site.facts import read_study
+from study.extras.site.pages import build_site
 from study.extras.site.rows import slug
 from study.extras.site.site import make_site
 from study.steps import pipeline
@@ -25,6 +30,7 @@ _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "font-src 'none'; base-uri 'none'; form-action 'none'"
 )
+_TEXTS = (".html", ".atom", ".json")
 _VOID = ("meta", "link", "br", "input")
 
 
@@ -148,6 +154,57 @@ def test_a_store_alone_has_a_page_of_its_promises(stored_demo: Path, tmp_path: P
     words = words_of(tmp_path / "out/studies/demo/index.html")
     assert "No report of this study is public yet." in words
     assert "Public arm released: 24 instances" in words
+
+
+def pages_with(keyless: Path, **changes: Any) -> dict[str, str]:
+    """The pages of the demo study with changes to what was read of it."""
+    files = build_site([replace(read_study(str(keyless)), **changes)])
+    return {name: data.decode() for name, data in files.items() if name.endswith(_TEXTS)}
+
+
+def test_the_timeline_has_the_earliest_stamp_that_covers_a_step(keyless: Path) -> None:
+    stamps = (
+        Stamp(2, "2026-11-28T02:07:30Z", 7, "CN=<b>first"),
+        Stamp(5, "2026-11-28T02:08:30Z", 8, "CN=second"),
+    )
+    page = pages_with(keyless, stamps=stamps)["studies/demo/index.html"]
+    rows = [row.split("</tr>")[0] for row in page.split("<tr>")[1:]]
+    registered = next(row for row in rows if "Plan registered" in row)
+    assert "2026-11-28T02:07:30Z, by CN=&lt;b&gt;first" in registered
+    assert "by CN=second" in next(row for row in rows if "Wave 0 closed" in row)
+    assert 'Stamp">–' in next(row for row in rows if "Report through wave 2" in row)
+
+
+def test_a_verdict_that_changes_is_news(keyless: Path) -> None:
+    first, last = read_study(str(keyless)).reports
+    before = tuple(replace(verdict, verdict=Word("inconclusive")) for verdict in first.models)
+    pages = pages_with(keyless, reports=(replace(first, models=before), last))
+    assert pages["feed.atom"].count("<title>mild-1: ") == 2
+    found = json.loads(pages["models/mild-1/findings.json"])
+    assert [(row["kind"], row["since"]) for row in found] == [("contaminated", last.issued)]
+
+
+def test_levels_are_findings_of_their_own(tmp_path: Path) -> None:
+    def shown(body: dict[str, Any]) -> None:
+        body["levels"] = [body["levels"][0] | {"level": "variant", "finding": "shown"}]
+
+    report_with(tmp_path, shown)
+    make_site(tmp_path / "out", [str(tmp_path / "table")])
+    rows = json.loads((tmp_path / "out/verdicts.json").read_text())
+    levels = {row["level"]: row["kind"] for row in rows if row["model"] == HOSTILE[0]}
+    assert levels == {"instance": "contaminated", "variant": "contaminated"}
+    words = words_of(tmp_path / "out/index.html")
+    assert "trained on the variant 1 shown" in words
+    assert "3 contaminated" in words  # models are counted by their verdicts on instances
+
+
+def test_large_files_are_left_out(keyless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("study.extras.site.facts._SMALL", 30_000)
+    monkeypatch.setattr("study.extras.site.pages._MOST_NUMBERS", 1000)
+    names = build_site([read_study(str(keyless))])
+    folders = {name.split("/")[3] for name in names if "/evidence/" in name}
+    assert folders == {"ledger", "checkpoints", "index.json"}
+    assert "studies/demo/report.json" not in names
 
 
 # --- the same bytes, and nothing private ---
