@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from registry.ledger.chain import Entry
 from study.errors import StudyError
 from study.extras.site.chart import HIGH, draw_chart
 from study.extras.site.facts import StudyFacts, inert
-from study.extras.site.rows import KINDS, LEVELS, Row, counts_of, newest_rows, rows_of, slug, turned
+from study.extras.site.rows import WORDS, Row, counts_of, newest_rows, rows_of, slug, turned
 
 FORMAT = "dosimeter/site/1"
 INDEX = "index.json"
@@ -34,34 +34,7 @@ _NEWS = 50  # entries of the feed
 _MOST_NUMBERS = 1 << 18  # bytes of a report's JSON that the site takes along
 _HERE = Path(__file__).parent
 _LETTER = 6.6  # pixels of a badge's text
-# Of a Space of the Hub, which then serves the folder as it is.
-_CARD = """---
-title: Benchmark contamination
-sdk: static
-app_file: index.html
----
-
-A site of `dosimeter site`: which language models score higher on what was published.
-"""
 _CHECK = _HERE / "templates/check.html"
-# The records of a ledger that a study's page shows: what each is, and its values in words.
-_STEPS: Mapping[str, str] = {
-    "announcement": "Draw announced",
-    "sealed-set": "Instances drawn and sealed: {count}",
-    "preregistration": "Plan registered",
-    "run-manifest": "Wave {wave} begun",
-    "wave-closed": "Wave {wave} closed: {finished} of {owed} episodes finished",
-    "graded": "Wave {wave} graded by a judge",
-    "probed": "A model of wave {wave} probed from memory",
-    "judge-checked": "A judge measured on known answers",
-    "calibrated": "Known leaks put to the test",
-    "release": "Public arm released: {count} instances",
-    "exported": "Instances of wave {wave} written for another harness",
-    "leak": "Leak declared: {reason}",
-    "look": "Looked at the data: {command}",
-    "revealed": "Seeds published",
-    "report": "Report through wave {through_wave}",
-}
 Pages = Iterator[tuple[str, str]]
 
 
@@ -127,7 +100,7 @@ def _studies(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
             "study": study,
             "report": report,
             "numbers": _takes_report(study),
-            "steps": [*_steps(study)],
+            "timeline": [*_steps(study)],
             "plan": [text.split(". ", 1) for text in _plan_words(study)],
             "controls": all_control_words(report.controls) if report else "",
             "monitored": monitored_words(report.monitoring) if report else "",
@@ -179,7 +152,7 @@ def _feeds(studies: Sequence[StudyFacts], every: Sequence[Row]) -> Pages:
     newest, site = _newest(studies), _uuid(*map(_key, studies))
     updated = newest or "1970-01-01T00:00:00Z"
     yield "feed.atom", _render("feed.atom.j2", news=news[:_NEWS], updated=updated, id=site)
-    yield "README.md", _CARD
+    yield "README.md", _render("README.md.j2")
     models = [{"name": name, "path": f"models/{slug(name)}/"} for name in _names(every)]
     index = {
         "format": FORMAT,
@@ -241,11 +214,11 @@ def _plan_words(study: StudyFacts) -> Sequence[str]:
 
 def _steps(study: StudyFacts) -> Iterator[Step]:
     for entry in study.entries:
-        if entry.kind in _STEPS:
+        if (step := WORDS["steps"].get(entry.kind)) is not None:
             values = {"finished": 0, "owed": 0, "count": 0, "wave": 0, **entry.body}
             stamp = first_stamp(study.stamps, entry.sequence)
             words = f"{stamp.time}, by {inert(stamp.authority)}" if stamp else ""
-            yield Step(entry, str(inert(_STEPS[entry.kind].format_map(values))), words)
+            yield Step(entry, str(inert(step.format_map(values))), words)
 
 
 def _cite(studies: Sequence[StudyFacts]) -> str:
@@ -295,6 +268,6 @@ def _render(template: str, **values: Any) -> str:
         stamp=time_words_of,
         slug=slug,
     )
-    known = {"kinds": KINDS, "levels": LEVELS, "high": HIGH, "checked": _CHECK.is_file()}
-    text: str = pages.get_template(template).render(**known, **values)
-    return text.lstrip("\n")
+    known = {**WORDS, "high": HIGH, "checked": _CHECK.is_file()}
+    text: str = pages.get_template(template).render(**known | values)
+    return text.strip("\n") + "\n"

@@ -11,22 +11,11 @@ from typing import Any
 
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.wording import finding, with_margin
+from analysis.words import words_in
 from study.extras.site.facts import ModelDates, ReportFacts, StudyFacts
 
 INSTANCE = "instance"
-LEVELS: Mapping[str, str] = {
-    INSTANCE: "memorised instances",
-    "variant": "trained on the variant",
-    "family": "trained on the questions",
-}
-# The answer that a page gives for each kind of finding, in the order of the page.
-KINDS: Mapping[str, str] = {
-    "contaminated": "Contaminated",
-    "unsure": "Cannot tell",
-    "clean": "No inflation found",
-    "withheld": "Withheld",
-    "compared": "Compared, no verdict",
-}
+WORDS = words_in("study.extras.site", "words.yaml")
 _ALWAYS = ("contaminated", "unsure", "clean")
 _OF_WORD: Mapping[str, str] = {
     CONTAMINATED: "contaminated",
@@ -190,13 +179,13 @@ def newest_rows(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 def _by_release(row: Row) -> tuple[bool, int, str, str, int]:
     day = int(row.released.replace("-", "") or 0)
-    return not day, -day, row.found.model, row.study, [*LEVELS, row.level].index(row.level)
+    return not day, -day, row.found.model, row.study, [*WORDS["levels"], row.level].index(row.level)
 
 
 def counts_of(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
     """Yield each kind, its label, and the rows on instances of that kind, largest gap first; rare
     kinds only if there are any."""
-    for kind, label in KINDS.items():
+    for kind, label in WORDS["kinds"].items():
         own = [row for row in rows if row.kind == kind and row.level == INSTANCE]
         if own or kind in _ALWAYS:
             yield kind, label, sorted(own, key=lambda row: -(row.found.estimate or 0.0))

@@ -29,9 +29,9 @@ HOSTILE = (
 
 @pytest.fixture(scope="session")
 def keyless(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stored demo study with something else in place of its key."""
+    """The stored demo study without what is sealed, and with something else in place of its key."""
     folder = tmp_path_factory.mktemp("keyless") / "demo-study"
-    shutil.copytree(stored_demo, folder)
+    shutil.copytree(stored_demo, folder, ignore=shutil.ignore_patterns("*.age"))
     (folder / "keys/study.txt").write_text("no key")
     return folder
 
