@@ -66,7 +66,7 @@ def take_pictures(site: Path, folder: Path) -> None:
             opened = browser.new_page(viewport=window, color_scheme=colours)
             opened.goto((site / page).absolute().as_uri())
             picture = Image.open(io.BytesIO(opened.screenshot())).convert("RGB")
-            picture.quantize(48).save(folder / f"{name}.png", optimize=True)
+            picture.quantize(128).save(folder / f"{name}.png", optimize=True)
         browser.close()
 
 

@@ -75,7 +75,7 @@ def words_of(path: Path) -> str:
 
 def test_the_front_page_answers(site: Path) -> None:
     words = words_of(site / "index.html")
-    for text in ("strong-1 +69.0 (+59.5 to +78.6)", "Cannot tell", "honest-2", "2029-10-01"):
+    for text in ("strong-1 +69.0 (+59.5 to +78.6)demo, since 2026-11-28, p ≤ 0.00005", "Cannot tell", "honest-2", "2029-10-01"):
         assert text in words
     assert "the plan may be younger than the data" in words
 
