@@ -51,10 +51,8 @@ _CONTROL = re.compile(
 class PlanFacts:
     """What a page says of a plan beside its words."""
 
-    name: str = ""
     margin: float = 0.05
     strata: tuple[str, ...] = ()
-    target_gap: float = 0.1
     chances: str = ""
 
 
@@ -139,7 +137,6 @@ class ReportFacts:
     controls: tuple[ControlResult, ...] = ()
     monitoring: Monitored | None = None
     published: str | None = None
-    ledger_head: str | None = None
     selection: str | None = None
     remarks: tuple[str, ...] = ()
     levels: tuple[LevelFinding, ...] = ()
@@ -201,10 +198,10 @@ def _read_store(store: Store, folder: Path | None, release: Path | None) -> Stud
     stamps = read_stamps(public, entries, Authorities.known(), lambda doubt: None)
     found = Findings(public, None, entries, records, stamps=stamps)
     reports = [*_read_reports(folder, records)] if folder else []
-    evidence = _small({key: public.get(key) for key in public.list()}) or {
-        key: public.get(key) for prefix in _SHOWN for key in public.list(prefix)
-    }
-    evidence |= _small(dict(_read_release(release, records))) if release else {}
+    evidence = {key: public.get(key) for key in public.list()}
+    if sum(map(len, evidence.values())) > _SMALL:
+        evidence = {key: data for key, data in evidence.items() if key.startswith(_SHOWN)}
+    evidence |= dict(_read_release(release, records)) if release else {}
     return StudyFacts(
         name=inert(str(entries[0].body.get("study", ""))),
         reports=tuple(report for _, report in reports),
@@ -214,10 +211,6 @@ def _read_store(store: Store, folder: Path | None, release: Path | None) -> Stud
         numbers=reports[-1][0] if reports else b"",
         evidence=evidence,
     )
-
-
-def _small(files: dict[str, bytes]) -> dict[str, bytes]:
-    return files if sum(map(len, files.values())) <= _SMALL else {}
 
 
 def public_copy(store: Store) -> MemoryStore:
@@ -248,14 +241,18 @@ def _read_reports(
 def _read_release(
     folder: Path, records: Sequence[tuple[Entry, Any]]
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of the newest release by their paths in ``release/``, if they are there.
-    Raises BrokenPromise as ``_read_reports``."""
+    """Yield the files of the newest release by their paths in ``release/``, if they are there and
+    small. Raises BrokenPromise as ``_read_reports``."""
     released: list[Release] = [record for entry, record in records if entry.kind == "release"]
-    if released and (folder / CHECKSUMS).is_file():
-        listed = _read_promised(folder / CHECKSUMS, released[-1].content)
+    if not released or not (folder / CHECKSUMS).is_file():
+        return
+    listed = _read_promised(folder / CHECKSUMS, released[-1].content)
+    promised = json.loads(listed)
+    paths = [folder / name for name in promised]
+    if sum(path.stat().st_size for path in paths if path.is_file()) <= _SMALL:
         yield f"release/{CHECKSUMS}", listed
-        for name, digest in json.loads(listed).items():
-            yield f"release/{name}", _read_promised(folder / name, f"sha256:{digest}")
+        for path, (name, digest) in zip(paths, promised.items(), strict=True):
+            yield f"release/{name}", _read_promised(path, f"sha256:{digest}")
 
 
 def _read_promised(path: Path, digest: str) -> bytes:

@@ -47,8 +47,7 @@ def _is_site(folder: Path) -> bool:
 def write_site(out: Path, files: Mapping[str, bytes]) -> None:
     """Put a site in its place whole. Raises StudyError for a file that would lie outside of it."""
     for name in files:
-        parts = PurePosixPath(name).parts
-        if not parts or name.startswith("/") or ".." in parts or "\0" in name:
+        if "//" in name or ".." in PurePosixPath(name).parts or "\0" in name:
             raise StudyError(f"{name!r}: no path inside of a site: a release lists it")
     with draft_folder(out) as draft:
         for name, data in files.items():

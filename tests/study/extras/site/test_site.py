@@ -18,10 +18,11 @@ import pytest
 from analysis.plan.verdict import Word
 from publish.leakcheck.check import leaks_in, release_needles
 from registry.checkpoints.timestamp import Stamp
+from study.errors import StudyError
 from study.extras.site.facts import read_study
 from study.extras.site.pages import build_site
 from study.extras.site.rows import slug
-from study.extras.site.site import make_site
+from study.extras.site.site import make_site, write_site
 from study.steps import pipeline
 from tests.study.cli.program import refusal, run
 from tests.study.extras.site.conftest import HOSTILE, hostile_report
@@ -75,7 +76,12 @@ def words_of(path: Path) -> str:
 
 def test_the_front_page_answers(site: Path) -> None:
     words = words_of(site / "index.html")
-    for text in ("strong-1 +69.0 (+59.5 to +78.6)demo, since 2026-11-28, p ≤ 0.00005", "Cannot tell", "honest-2", "2029-10-01"):
+    for text in (
+        "strong-1 +69.0 (+59.5 to +78.6)demo, since 2026-11-28, p ≤ 0.00005",
+        "Cannot tell",
+        "honest-2",
+        "2029-10-01",
+    ):
         assert text in words
     assert "the plan may be younger than the data" in words
 
@@ -291,6 +297,16 @@ def test_an_earlier_site_is_replaced_whole(keyless: Path, tmp_path: Path) -> Non
     make_site(out, [str(keyless)])
     assert [path.name for path in (out / "studies").iterdir()] == ["demo"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "table"]
+
+
+@pytest.mark.parametrize("name", ["../notes", "/etc/passwd", "a/../../notes", "a\0b"])
+def test_a_release_s_file_stays_inside_of_the_site(
+    keyless: Path, tmp_path: Path, name: str
+) -> None:
+    study = replace(read_study(str(keyless)), evidence={f"release/{name}": b"x"})
+    with pytest.raises(StudyError, match="no path inside"):
+        write_site(tmp_path / "out", build_site([study]))
+    assert [*tmp_path.iterdir()] == []
 
 
 def write(folder: Path, name: str, text: str) -> None:
