@@ -142,13 +142,14 @@ def _apart(places: Sequence[float], right: float) -> list[float]:
 
 
 def _ticks(along: _Along) -> Iterator[tuple[float, str]]:
-    """Yield the places of at most five months, with their names."""
+    """Yield the places of at most five months, of fewer on a short axis, with their names."""
+    most = max(2, int(5 * (along.right - _LEFT) / (_RIGHT - _LEFT)))
     first, last = (date.fromordinal(int(day)) for day in (along.first, along.last))
     months = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
     starts = [date(number // 12, number % 12 + 1, 1) for number in months]
     for step in _MONTHS:
         chosen = [day for day in starts if (day.year * 12 + day.month - 1) % step == 0]
-        if len(chosen) <= 5:
+        if len(chosen) <= most:
             break
     for day in chosen:
         x = along.place(float(day.toordinal()))
