@@ -48,7 +48,7 @@ def test_dates_run_from_left_to_right_and_none_stands_at_the_end() -> None:
     chart = drawn(row("2029-12-01"), row("2029-01-01"), row(), row("2029-06-15"))
     late, early, undated, middle = (mark.x for mark in chart.marks)
     assert early < middle < late < chart.undated < undated
-    assert [text for _, text in chart.ticks][:2] == ["Jan 2029", "Apr 2029"]
+    assert [text for _, text in chart.ticks] == ["Jan 2029", "Jul 2029"]
 
 
 def test_without_dates_they_stand_in_their_order() -> None:
