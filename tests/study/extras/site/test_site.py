@@ -159,7 +159,8 @@ def test_a_store_alone_has_a_page_of_its_promises(stored_demo: Path, tmp_path: P
     make_site(tmp_path / "out", [str(stored_demo / "store")])
     words = words_of(tmp_path / "out/studies/demo/index.html")
     assert "No report of this study is public yet." in words
-    assert "Public arm released: 24 instances" in words
+    assert "Public arm released: 24 instances (release)" in words
+    assert "A report through wave 2 is recorded, and its file is not here." in words
 
 
 def pages_with(keyless: Path, **changes: Any) -> dict[str, str]:
