@@ -131,6 +131,7 @@ EXTRAS = (
         (("probe", DESIGN, "ask models about instances, without the files"),),
         (".results:look",),
     ),
+    Extra("site", (("site", EVIDENCE, "write a static site of studies, for anyone to read"),)),
     Extra("reveal", (("reveal", EVIDENCE, "publish seeds, so that anyone can check the draw"),)),
     Extra("keys", (("keys", EVIDENCE, "make and check the keys of a study"),)),
     Extra("store", (("store", EVIDENCE, "copy a study's store to another place"),)),

@@ -1,0 +1,1 @@
+"""A static site of studies, made from what anyone may read of them."""

@@ -1,0 +1,170 @@
+"""Pages in Chromium: every width, dark, print, without JavaScript, by keyboard alone; texts of
+others do nothing, and no other host is asked."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.study.extras.site.test_site import pages_of
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None and os.environ.get("CI") != "true", reason="needs Chromium"
+    ),
+]
+WIDTHS = (360, 768, 1400)
+_OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+_FOCUS = """() => {
+  const at = document.activeElement, style = getComputedStyle(at);
+  return [at.localName, at.name ?? "", at.textContent.trim(),
+          style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth)];
+}"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A handler that logs nothing."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@dataclass
+class Visitor:
+    """A browser at the address of a site, and what its pages have complained of or asked for."""
+
+    browser: Any
+    address: str
+    names: list[str]
+    complaints: list[str] = field(default_factory=list)
+
+    def page(self, name: str = "index.html", width: int = 1400, **options: Any) -> Any:
+        """Open a page in a context of its own."""
+        page = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
+        page = page.new_page()
+        page.on("console", lambda message: self.complain(name, message.type, message.text))
+        page.on("pageerror", lambda error: self.complain(name, "error", str(error)))
+        page.on("dialog", lambda dialog: self.complain(name, "error", dialog.message))
+        page.on("request", lambda request: self.watch(request.url))
+        page.goto(f"{self.address}/{name}")
+        return page
+
+    def complain(self, name: str, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(f"{name}: {text}")
+
+    def watch(self, url: str) -> None:
+        if urlsplit(url)[:2] != urlsplit(self.address)[:2]:
+            self.complaints.append(f"asks for {url}")
+
+
+@pytest.fixture(scope="module")
+def opened(site: Path) -> Iterator[Visitor]:
+    from playwright.sync_api import sync_playwright
+
+    handler = functools.partial(Quiet, directory=str(site))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    names = [path.relative_to(site).as_posix() for path in pages_of(site)]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield Visitor(browser, f"http://127.0.0.1:{server.server_port}", names)
+        browser.close()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def visitor(opened: Visitor) -> Iterator[Visitor]:
+    yield opened
+    complaints, opened.complaints[:] = [*opened.complaints], []
+    for context in opened.browser.contexts:
+        context.close()
+    assert complaints == []
+
+
+def test_no_page_is_wider_than_its_window(visitor: Visitor) -> None:
+    page = visitor.page()
+    for name in visitor.names:
+        page.goto(f"{visitor.address}/{name}")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate(_OVERFLOW) <= 0, (name, width)
+        assert page.locator("img").count() == 0
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 700, "height": 900})  # of A4
+        assert page.evaluate(_OVERFLOW) <= 0, (name, "print")
+        assert not page.locator("nav").is_visible()
+        page.emulate_media(media="screen")
+
+
+def test_the_answer_is_on_the_first_screen(visitor: Visitor) -> None:
+    page = visitor.page()
+    counts = page.locator(".answer .count")
+    assert counts.first.inner_text().endswith("contaminated")
+    assert "cannot tell" in counts.nth(1).inner_text()
+    sizes = [counts.nth(n).locator("strong").bounding_box() for n in range(2)]
+    assert sizes[0]["height"] == sizes[1]["height"]
+    assert sizes[0]["y"] == sizes[1]["y"]
+    assert page.locator(".chart").bounding_box()["y"] < 900
+
+
+def test_colours_follow_the_reader(visitor: Visitor) -> None:
+    paper = "() => getComputedStyle(document.body).backgroundColor"
+    light = visitor.page(color_scheme="light").evaluate(paper)
+    dark = visitor.page(color_scheme="dark").evaluate(paper)
+    assert (light, dark) == ("rgb(253, 253, 251)", "rgb(22, 23, 26)")
+
+
+def test_without_javascript_all_is_there(visitor: Visitor) -> None:
+    page = visitor.page(java_script_enabled=False)
+    rows = page.locator(".sortable tbody tr")
+    assert rows.count() > 6
+    assert all(row.is_visible() for row in rows.all())
+    assert page.locator(".chart").is_visible()
+    assert not page.locator("form").is_visible()
+    assert page.locator("th button").count() == 0
+
+
+def test_filters_narrow_the_table_and_the_figure(visitor: Visitor) -> None:
+    page = visitor.page()
+    page.locator("select[name=study]").select_option("demo")
+    shown = page.locator(".sortable tbody tr:visible")
+    assert (shown.count(), page.locator(".point:visible").count()) == (6, 6)
+    page.locator("select[name=kind]").select_option("unsure")
+    assert [row.locator("th").inner_text() for row in shown.all()] == ["honest-2", "honest-1"]
+    assert page.locator("output").inner_text() == "2 findings shown"
+
+
+def test_the_keyboard_reaches_filters_and_table(visitor: Visitor) -> None:
+    page, seen = visitor.page(), []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate(_FOCUS))
+        assert seen[-1][3] >= 2, seen[-1]  # the focus is to be seen
+        if seen[-1][2].startswith("Gap"):
+            break
+    names = [(element, name or text) for element, name, text, _ in seen]
+    order = [("a", "Skip to the content"), ("select", "maker"), ("select", "kind")]
+    places = [names.index(each) for each in (*order, ("button", "Model"))]
+    assert places == sorted(places)
+    assert places[0] == 0
+    page.keyboard.press("Enter")
+    gaps = page.locator(".sortable tbody td[data-label=Gap]")
+    values = [float(gap.get_attribute("data-value")) for gap in gaps.all()]
+    assert values == sorted(values)
+    page.keyboard.press("Enter")
+    assert page.locator("th[aria-sort=descending]").count() == 1
+    assert float(gaps.first.get_attribute("data-value")) == max(values)
