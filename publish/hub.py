@@ -111,15 +111,20 @@ def upload_release(
 
 
 def push_space(
-    folder: Path, repository: str, mark: str, *, pause: Callable[[float], None] = time.sleep
+    folder: Path,
+    repository: str,
+    mark: str,
+    sdk: str = "static",
+    *,
+    pause: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Make a static Space hold exactly the files of a folder, in one commit, and return its
+    """Make a Space hold exactly the files of a folder, in one commit, and return its
     revision; nothing is sent if it does. The Space is made if need be; one that has files already
     must have the file ``mark``. Raises PublishError as ``upload_release``."""
     check_token()
     target = _Target(_client().HfApi(), repository, "space")
     with _explained(target):
-        target.api.create_repo(repository, repo_type="space", space_sdk="static", exist_ok=True)
+        target.api.create_repo(repository, repo_type="space", space_sdk=sdk, exist_ok=True)
         names = _remote_files(target, "main").keys()
         if mark not in names and not names <= _NEW_SPACE:
             raise PublishError(f"{target.words}: holds something else: name another one")
@@ -143,14 +148,6 @@ def private_files(name: str, revision: str, ends: tuple[str, ...]) -> Iterator[t
         raise
     except Exception as error:  # the client's own, of any kind
         raise PublishError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
-
-
-def make_space(repository: str, sdk: str) -> None:
-    """Make a Space if it is not there yet. Raises PublishError as ``upload_release``."""
-    check_token()
-    target = _Target(_client().HfApi(), repository, "space")
-    with _explained(target):
-        target.api.create_repo(repository, repo_type="space", space_sdk=sdk, exist_ok=True)
 
 
 def _other_content(target: _Target, tag: str) -> PublishError:

@@ -131,7 +131,11 @@ EXTRAS = (
         (("probe", DESIGN, "ask models about instances, without the files"),),
         (".results:look",),
     ),
-    Extra("site", (("site", EVIDENCE, "write a static site of studies, for anyone to read"),)),
+    Extra(
+        "site",
+        (("site", EVIDENCE, "write a static site of studies, for anyone to read"),),
+        needs=("playground",),
+    ),
     Extra("reveal", (("reveal", EVIDENCE, "publish seeds, so that anyone can check the draw"),)),
     Extra("keys", (("keys", EVIDENCE, "make and check the keys of a study"),)),
     Extra("store", (("store", EVIDENCE, "copy a study's store to another place"),)),

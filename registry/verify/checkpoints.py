@@ -64,7 +64,7 @@ def check_checkpoints(
         stamp = first_stamp(findings.stamps, entry.sequence)
         if stamp and entry.kind in _DATED and entry.time[:10] < _day_before(stamp.time):
             findings.unchecked.append(
-                f"whether {entry.place}, a {entry.kind}, is of {entry.time[:10]} as it says: its "
+                f"whether {entry.place}, the {entry.kind}, is of {entry.time[:10]} as it says: its "
                 f"first time-stamp is of {stamp.time[:10]}"
             )
 

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,7 @@ from study.steps.register import draw
 from study.steps.register.draw import DrawRequest
 from study.steps.sweep import sweep
 from study.steps.sweep.sweep import SweepRequest
+from study.steps.verify.verify import check_claims
 from study.workspace.study import Study
 from tests.registry.draws.beacons import sign_round, use_chain
 from tests.study.conftest import SMALLNESS, TINY
@@ -103,6 +106,12 @@ def test_a_study_with_beacon_and_stamps_shows_that_nothing_was_chosen(
     words = selection_words(study.store, entries)
     assert words.startswith("Time-stamps show others that the arms were allotted by chance, that ")
     assert re.search(rf"\({len(stamps)} of them, number \w+ to \w+, of CN=Root\)", words)
+    said = SimpleNamespace(selection=words)
+    issued: Any = SimpleNamespace(kind="report", record=said, sequence=len(entries), place="9")
+    assert [*check_claims(study, [*entries, issued], Authorities.known())] == []
+    monkeypatch.undo()
+    claims = [*check_claims(study, [*entries, issued], Authorities.known())]
+    assert claims == [("", "what the report of 9 says of the arms, plan and attempts")]
 
 
 def test_runs_that_were_mixed_from_copies_are_named_without_a_key(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from publish.hub import make_space, push_space
+from publish.hub import push_space
 
 _README = """---
 title: dosimeter playground
@@ -36,8 +36,7 @@ FILES = {"README.md": _README, "app.py": _APP, "requirements.txt": "dosimeter[pl
 def push_playground(repository: str) -> str:
     """Make a Space, "owner/name", hold the playground and nothing else, and return its revision;
     nothing is sent if it does. Raises PublishError, also for a Space that holds something else."""
-    make_space(repository, "gradio")
     with TemporaryDirectory() as place:
         for name, text in FILES.items():
             (Path(place) / name).write_text(text, encoding="utf-8")
-        return push_space(Path(place), repository, "app.py")
+        return push_space(Path(place), repository, "app.py", "gradio")

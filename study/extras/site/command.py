@@ -27,7 +27,14 @@ def _space(context: click.Context, parameter: click.Parameter, value: str | None
     show_default="none",
     help="Push it to this static Space of the Hugging Face Hub too.",
 )
-def site(out: Path, studies: tuple[str, ...], space: str | None) -> None:
+@click.option(
+    "--playground",
+    metavar="OWNER/NAME",
+    callback=_space,
+    show_default="none",
+    help="Make this Space a playground of the public families.",
+)
+def site(out: Path, studies: tuple[str, ...], space: str | None, playground: str | None) -> None:
     """Write a static site of studies into the folder OUT, from what is public of them.
 
     A STUDY is a study's folder, the address of its store, or the folder of a report. No key is
@@ -40,12 +47,15 @@ def site(out: Path, studies: tuple[str, ...], space: str | None) -> None:
       dosimeter site public my-study s3://bucket/other --space our-lab/contamination
     """
     from publish.hub import check_token, push_space
+    from study.extras.playground.push import push_playground
     from study.extras.site.pages import INDEX
     from study.extras.site.site import make_site
 
-    if space is not None:
+    if space or playground:
         check_token()
     count = make_site(out, studies)
     print_line(f"{count} files in {out}: open {out}/index.html")
-    if space is not None:
+    if space:
         print_line(f"Space {space} is at revision {push_space(out, space, INDEX)}")
+    if playground:
+        print_line(f"Space {playground} is at revision {push_playground(playground)}")

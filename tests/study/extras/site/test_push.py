@@ -42,7 +42,9 @@ def test_it_is_pushed_in_one_commit_and_once(
     assert hub.repositories[SPACE].sdk == "static"
     assert served(hub) == files_of(tmp_path / "out")
     assert b"sdk: static" in served(hub)["README.md"]
-    assert run(*words).stdout == first.stdout
+    again = run(*words, "--playground", f"{SPACE}-tasks")
+    assert again.stdout.startswith(first.stdout)
+    assert hub.repositories[f"{SPACE}-tasks"].sdk == "gradio"
     assert titles(hub) == ["Site", "initial commit"]
     other = run("site", str(tmp_path / "out"), str(stored_demo / "store"), "--space", SPACE)
     assert other.exit_code == 0, other.output

@@ -27,7 +27,7 @@ from study.main import main
 from study.steps import pipeline
 from study.steps.sweep.history import look_words
 from study.steps.verify.regrade import differences, regrade_study
-from study.steps.verify.verify import VerifyRequest, verify
+from study.steps.verify.verify import VerifyRequest, check_reports, verify
 from study.workspace.address import open_study
 from study.workspace.study import Study
 
@@ -182,6 +182,18 @@ def test_a_copy_of_the_release_is_compared(study: Study, tmp_path: Path) -> None
     assert "checksums.json: cannot be read" in ended.stdout
     ended = run(study, "verify", "--release", str(tmp_path / "nowhere"))
     assert (ended.exit_code, "no folder" in ended.stderr) == (2, True)
+
+
+def test_a_file_that_no_report_has_and_a_wave_without_a_report_are_named(study: Study) -> None:
+    (study.folder / "reports" / "wave-1" / "final.html").write_text("contaminated: +31 points")
+    ended = run(study, "verify")
+    words = "reports/wave-1/final.html: not a file of a recorded report"
+    assert (ended.exit_code, words in ended.stdout) == (3, True)
+    entries = study.ledger.entries()
+    issued = next(entry for entry in entries if entry.kind == "report")
+    early = replace(issued, body=issued.body | {"through_wave": 0})
+    kept = [early if entry is issued else entry for entry in entries]
+    assert ("", "wave 1 is closed, and no report has it") in [*check_reports(study, kept)]
 
 
 def test_what_is_not_there_is_said(study: Study) -> None:
