@@ -88,7 +88,7 @@ class Catalog:
         if version is None and "@" in name:
             name, version = name.split("@", 1)
         if name in _POOLED and version in (None, "1"):
-            pooled: Family = getattr(import_module("generators.items"), _POOLED[name])
+            pooled: Family = getattr(import_module("generators.items.family"), _POOLED[name])
             return pooled
         if self.plugins and name.startswith(GYM) and name not in _names(self.loaders):
             family: Family = import_module("generators.gym.family").gym_family(name, version)

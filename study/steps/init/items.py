@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from generators.items import FAMILY
+from generators.items.family import FAMILY
 from generators.items.item import LETTERS, Score, item_bytes
 from generators.items.pool import ORDERED, Columns, Group, key_number, stratum_name
 from generators.seed import EXAMPLE_SEED, Seed

@@ -8,7 +8,8 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
 
-from generators.items import AGENT_TASKS, HARBOR
+from generators.items import HARBOR
+from generators.items.family import AGENT_TASKS
 from generators.items.item import Item, item_bytes
 from generators.items.pool import Group
 from generators.seed import EXAMPLE_SEED, Seed

@@ -11,7 +11,7 @@ from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
-from generators.items import FAMILY
+from generators.items.family import FAMILY
 from generators.items.item import Item, item_bytes
 from generators.items.pool import Columns, guess_rate, make_pool, near_duplicates, stated_keys
 from generators.seed import Seed

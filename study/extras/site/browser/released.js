@@ -102,6 +102,16 @@ export async function checkReports(findings, reports) {
       problems.push(...(await brokenReport(findings, reports, folder, record)));
     else problems.push(["", `the report through wave ${through}: its files were not given`]);
   }
+  const recorded = new Set(
+    [...newest].flatMap(([through, { files }]) =>
+      [["checkpoint.txt"], ...files].map(([name]) => `reports/wave-${through}/${name}`),
+    ),
+  );
+  const extra = reports.names.filter((name) => !recorded.has(name));
+  problems.push(...extra.map((name) => [name, "not a file of a recorded report"]));
+  for (const [, { wave }] of findings.of("wave-closed"))
+    if (newest.size && wave > Math.max(...newest.keys()))
+      problems.push(["", `wave ${wave} is closed, and no report has it`]);
   return problems;
 }
 

@@ -14,8 +14,10 @@ import {
   withTag,
 } from "./der.js";
 import { spellRecords } from "./checkpoints.js";
+import { placeOf } from "./findings.js";
 import { DIGESTS, findRoot, fingerprint, isSignedBy, mayStamp, readCertificate, spellName } from "./x509.js";
 
+const DATED = ["announcement", "preregistration", "run-manifest", "release"];
 const STAMP = /^stamps\/(\d{8})\/[0-9a-f]{64}\.tsr$/;
 const SHA256 = "2.16.840.1.101.3.4.2.1";
 const SIGNED_DATA = "1.2.840.113549.1.7.2";
@@ -60,7 +62,17 @@ export async function checkStamps(findings, roots, noted) {
     findings.unchecked.push(words);
     findings.doubt(words);
   }
+  for (const entry of entries.filter(({ kind }) => DATED.includes(kind))) {
+    const stamp = firstStamp(findings.stamps, entry.sequence);
+    if (stamp && entry.time.slice(0, 10) < dayBefore(stamp.time)) {
+      const words = `whether ${placeOf(entry)}, the ${entry.kind}, is of ${entry.time.slice(0, 10)} as it says: its first time-stamp is of ${stamp.time.slice(0, 10)}`;
+      findings.unchecked.push(words);
+      findings.doubt(words);
+    }
+  }
 }
+
+const dayBefore = (time) => new Date(Date.parse(time) - 86_400_000).toISOString().slice(0, 10);
 
 /** @returns {any} the earliest stamp that covers a record, and not the one `before` */
 export function firstStamp(stamps, sequence, before = Infinity) {

@@ -3,7 +3,7 @@
 import { checkCheckpoints } from "./checkpoints.js";
 import { checkDraws } from "./draw.js";
 import { sortFiles } from "./evidence.js";
-import { BROKEN, Findings, HOLDS, promiseOf, UNSHOWN } from "./findings.js";
+import { BROKEN, Findings, HOLDS, placeOf, promiseOf, UNSHOWN } from "./findings.js";
 import { GENESIS, headDigest, LEDGER, readChain } from "./ledger.js";
 import { checkObjects } from "./objects.js";
 import { selectionPromises } from "./promises.js";
@@ -13,6 +13,7 @@ import { checkStamps } from "./stamps.js";
 import { readPem } from "./x509.js";
 
 const CHAIN = "Chain of the ledger's records";
+const SHOWN = "Time-stamps show others that";
 const SIGNATURES = "Signatures of the records";
 
 /**
@@ -42,7 +43,8 @@ export async function verify(files, head, progress) {
   await checkObjects(findings, (done, of) => progress("stored objects", done, of));
   const promises = await selectionPromises(findings);
   promises.push(...recordPromises(findings, absentWords(findings)));
-  promises.push(...(await filePromises(findings, release, reports)));
+  const claims = await overclaims(findings, promises);
+  promises.push(...(await filePromises(findings, release, reports, claims)));
   return {
     promises,
     lines: [...findings.lines].map(([name, line]) => ({ name, ...line, standing: standingOf(line) })),
@@ -120,7 +122,7 @@ function recordPromises({ problems, unchecked }, absent) {
   const ledger = texts.filter((words) =>
     [LEDGER, "checkpoints/", "ledger record"].some((start) => words.startsWith(start)),
   );
-  const ends = ["rewritten by the study's own key", "dropped from the ledger's end"];
+  const ends = ["rewritten by the study's own key", "dropped from the ledger's end", "as it says"];
   const rewritten = unchecked.filter((words) => ends.some((end) => words.includes(end)));
   const unopened = unchecked.filter((words) => words.startsWith("what is sealed"));
   const others = texts.filter((words) => !ledger.includes(words));
@@ -135,14 +137,31 @@ function recordPromises({ problems, unchecked }, absent) {
   ];
 }
 
+/** Yields the reports that say of an owner's choices what cannot be shown here. */
+async function overclaims(findings, promises) {
+  const holds = ({ standing }) => standing === HOLDS;
+  const claims = [];
+  if (promises.slice(0, 3).every(holds)) return claims;
+  for (const [entry, record] of findings.of("report")) {
+    if (!record.selection.startsWith(SHOWN)) continue;
+    const before = new Findings(findings.store, findings.entries.slice(0, entry.sequence));
+    before.readRecords();
+    before.manifests = findings.manifests;
+    before.stamps = findings.stamps.filter((stamp) => stamp.sequence < entry.sequence);
+    if (!(await selectionPromises(before)).slice(0, 3).every(holds))
+      claims.push(["", `what the report of ${placeOf(entry)} says of the arms, plan and attempts`]);
+  }
+  return claims;
+}
+
 /** The promises that rest on files beside the store, and those that take more than files. */
-async function filePromises(findings, release, reports) {
+async function filePromises(findings, release, reports, claims) {
   const groups = [
     ["release", "what was published is what was recorded", await checkRelease(findings, release), []],
     [
       "report",
       "the reports are those recorded",
-      await checkReports(findings, reports),
+      [...(await checkReports(findings, reports)), ...claims],
       ["that their numbers follow: `dosimeter report` with the key makes them again"],
     ],
     [
