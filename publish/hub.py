@@ -10,7 +10,6 @@ import filecmp
 import os
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 COMMIT_ATTEMPTS = 4
-_NEW_SPACE = {"README.md", "index.html", "style.css"}  # that the Hub begins a static Space with
 
 Check = Callable[[Path], object]  # raises PublishError where a folder must not go out
 
@@ -54,7 +52,7 @@ class Uploaded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class Target:
     api: HfApi
     repository: str
     kind: str = "dataset"
@@ -68,7 +66,7 @@ class _Target:
 
 def check_token() -> None:
     """Raise PublishError if neither the environment nor a login has a token of the Hub."""
-    if _client().get_token() is None:
+    if client().get_token() is None:
         raise PublishError("no Hub token: set HF_TOKEN, or log in with: hf auth login")
 
 
@@ -89,10 +87,10 @@ def upload_release(
     tags = tuple(tag_of(tranche) for tranche in read_release(folder).tranches)
     check(folder)
     check_token()
-    target = _Target(_client().HfApi(endpoint=place.endpoint), place.repository)
-    with _explained(target):
+    target = Target(client().HfApi(endpoint=place.endpoint), place.repository)
+    with explained(target):
         there = {tag: at for tag, at in (_tags(target) or {}).items() if tag in tags}
-        held = {tag: _remote_files(target, at) for tag, at in there.items()}
+        held = {tag: remote_files(target, at) for tag, at in there.items()}
         for tag, remote in held.items():
             if not _holds(folder, remote):
                 raise _other_content(target, tag)
@@ -103,40 +101,18 @@ def upload_release(
                 if _matches(folder, remote):
                     return Uploaded(place.repository, there[tag], tags)
             raise _other_content(target, tags[-1])
-        revision = _commit(target, folder, f"Release {missing[-1]}", pause)
+        revision = commit_folder(target, folder, f"Release {missing[-1]}", pause)
         _read_back(target, revision, folder, check)
         for tag in missing:
             _tag(target, tag, revision)
         return Uploaded(place.repository, revision, tags)
 
 
-def push_space(
-    folder: Path,
-    repository: str,
-    mark: str,
-    sdk: str = "static",
-    *,
-    pause: Callable[[float], None] = time.sleep,
-) -> str:
-    """Make a Space hold exactly the files of a folder, in one commit, and return its
-    revision; nothing is sent if it does. The Space is made if need be; one that has files already
-    must have the file ``mark``. Raises PublishError as ``upload_release``."""
-    check_token()
-    target = _Target(_client().HfApi(), repository, "space")
-    with _explained(target):
-        target.api.create_repo(repository, repo_type="space", space_sdk=sdk, exist_ok=True)
-        names = _remote_files(target, "main").keys()
-        if mark not in names and not names <= _NEW_SPACE:
-            raise PublishError(f"{target.words}: holds something else: name another one")
-        with warnings.catch_warnings(action="ignore"):  # of a release's data, which are meant
-            return _commit(target, folder, "Site", pause)
-
-
 def private_files(name: str, revision: str, ends: tuple[str, ...]) -> Iterator[tuple[Path, bytes]]:
     """Yield names and contents of the files of a data set, "owner/name", at a revision, by how the
     names end; they are read into memory alone. Raises PublishError for one that anybody can read,
     and if it cannot be had."""
-    hub = _client()
+    hub = client()
     try:
         if not hub.HfApi().dataset_info(name, revision=revision).private:
             raise PublishError("anybody can read it, so that no arm would be private")
@@ -150,14 +126,14 @@ def private_files(name: str, revision: str, ends: tuple[str, ...]) -> Iterator[t
         raise PublishError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
 
 
-def _other_content(target: _Target, tag: str) -> PublishError:
+def _other_content(target: Target, tag: str) -> PublishError:
     return PublishError(
         f"{target.repository}: tag {tag} is there with other content; releases are not "
         "overwritten, name another repository"
     )
 
 
-def _client() -> ModuleType:
+def client() -> ModuleType:
     """huggingface_hub without its bars, and without Xet, with which an upload may take several
     commits."""
     os.environ["HF_HUB_DISABLE_XET"] = "1"
@@ -174,7 +150,7 @@ def _client() -> ModuleType:
 # -- what is there ------------------------------------------------------------------------------
 
 
-def _tags(target: _Target) -> dict[str, str] | None:
+def _tags(target: Target) -> dict[str, str] | None:
     """The tags, each with its commit; None where there is no repository."""
     from huggingface_hub.errors import RepositoryNotFoundError
 
@@ -185,7 +161,7 @@ def _tags(target: _Target) -> dict[str, str] | None:
     return {tag.name: tag.target_commit for tag in refs.tags}
 
 
-def _ensure_repository(target: _Target, place: HubPlace) -> None:
+def _ensure_repository(target: Target, place: HubPlace) -> None:
     """Make the repository if need be, to be read by those who are to."""
     if _tags(target) is None:
         target.api.create_repo(
@@ -200,7 +176,7 @@ def _ensure_repository(target: _Target, place: HubPlace) -> None:
         )
 
 
-def _remote_files(target: _Target, revision: str) -> dict[str, str]:
+def remote_files(target: Target, revision: str) -> dict[str, str]:
     """Each file's digest as the Hub states it: SHA-256 of an LFS object, git's of another."""
     from huggingface_hub import RepoFile
 
@@ -236,7 +212,7 @@ def _is(path: Path, stated: str) -> bool:
 # -- commit, verify, tag ------------------------------------------------------------------------
 
 
-def _commit(target: _Target, folder: Path, title: str, pause: Callable[[float], None]) -> str:
+def commit_folder(target: Target, folder: Path, title: str, pause: Callable[[float], None]) -> str:
     """The revision at which the repository holds exactly the folder, made if need be.
 
     A stale parent and a server's failure both lead back to reading the head: an answer may be
@@ -248,7 +224,7 @@ def _commit(target: _Target, folder: Path, title: str, pause: Callable[[float], 
     for attempt in range(COMMIT_ATTEMPTS):
         info = target.api.repo_info(target.repository, repo_type=target.kind)
         head = str(info.sha)
-        remote = _remote_files(target, head)
+        remote = remote_files(target, head)
         if _matches(folder, remote):
             return head
         try:
@@ -268,7 +244,7 @@ def _commit(target: _Target, folder: Path, title: str, pause: Callable[[float], 
 
 
 def _commit_onto(
-    target: _Target, folder: Path, title: str, parent: str, remote: dict[str, str]
+    target: Target, folder: Path, title: str, parent: str, remote: dict[str, str]
 ) -> str:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
@@ -285,10 +261,10 @@ def _commit_onto(
     return made.oid
 
 
-def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> None:
+def _read_back(target: Target, revision: str, folder: Path, check: Check) -> None:
     """Download what the Hub serves at the revision, and hold it against the folder."""
     names = target.api.list_repo_files(target.repository, revision=revision, repo_type=target.kind)
-    if not _matches(folder, _remote_files(target, revision)):
+    if not _matches(folder, remote_files(target, revision)):
         raise PublishError(f"{target.repository}: revision {revision} does not hold the release")
     with draft_folder(folder.absolute()) as copy:  # on the release's own disk
         for name in names:
@@ -310,7 +286,7 @@ def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> No
         check(copy)
 
 
-def _tag(target: _Target, tag: str, revision: str) -> None:
+def _tag(target: Target, tag: str, revision: str) -> None:
     target.api.create_tag(
         target.repository, tag=tag, revision=revision, repo_type=target.kind, exist_ok=True
     )
@@ -331,7 +307,7 @@ def _tag(target: _Target, tag: str, revision: str) -> None:
 
 
 @contextmanager
-def _explained(target: _Target) -> Iterator[None]:
+def explained(target: Target) -> Iterator[None]:
     """The client's errors as one sentence with a remedy; none carries a header or a token."""
     import httpx2
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -352,7 +328,7 @@ def _explained(target: _Target) -> Iterator[None]:
         raise PublishError(_remote_reason(target, error)) from error
 
 
-def _remote_reason(target: _Target, error: Exception) -> str:
+def _remote_reason(target: Target, error: Exception) -> str:
     status, network = _below(error)
     place = target.words
     again = "run the same command again later; it goes on from where it stopped"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,36 @@ class AskedSplit:
     split: str
     letters: bool  # each answer is a letter
     pictures: bool
+
+
+class AskedSplits:
+    """The splits of a release that Inspect runs from the Hub, found while their rows are
+    written."""
+
+    def __init__(self) -> None:
+        self.splits: list[AskedSplit] = []
+
+    def noted(
+        self, stratum: str, split: str, rows: Iterable[dict[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a split, and then know whether Inspect runs it."""
+        pairs = []
+        for row in rows:
+            pairs.append((row["target"], row["input_image"]))
+            yield row
+        if made := asked_split(stratum, split, pairs):
+            self.splits.append(made)
+
+    @property
+    def configs(self) -> tuple[str, ...]:
+        """The configurations of which it runs a split."""
+        return tuple(dict.fromkeys(each.config for each in self.splits))
+
+    def files(self, text: ReleaseText) -> dict[str, bytes]:
+        """``eval.yaml`` and the scorer; none if it runs no split."""
+        if not self.splits:
+            return {}
+        return {EVAL: eval_yaml(text, self.splits), SCORER: SCORER_TEXT.encode()}
 
 
 def config_of(stratum: str) -> str:

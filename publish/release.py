@@ -31,17 +31,7 @@ from generators.templates.family import TemplateFamily
 from publish.croissant import CROISSANT, croissant
 from publish.dataset_card import ReleaseText, render_card, split_of
 from publish.errors import PublishError
-from publish.inspect_task import (
-    EVAL,
-    SCORER,
-    SCORER_TEXT,
-    AskedSplit,
-    Question,
-    asked_split,
-    config_of,
-    eval_yaml,
-    question_columns,
-)
+from publish.inspect_task import EVAL, AskedSplits, Question, config_of, question_columns
 from publish.leakcheck.check import FindFamily, counted, regenerate, release_files
 from publish.leakcheck.secrets import SENTENCE, drawn_rows
 from publish.row_schema import row_schema
@@ -259,7 +249,7 @@ def _write_files(
     ask: Ask,
 ) -> None:
     examples: list[dict[str, Any]] = []
-    asked: list[AskedSplit] = []
+    asked = AskedSplits()
 
     def part(item: _Drawn) -> tuple[str, int]:
         return item[1].stratum, item[1].tranche
@@ -267,11 +257,9 @@ def _write_files(
     for (stratum, tranche), members in groupby(counted(drawn, progress), key=part):
         rows = (_row(leaf, entry, find_family, ask) for leaf, entry in members)
         kept = _keep_first(rows, examples if tranche == drawn[0][1].tranche else [])
-        pairs: list[tuple[str | None, str | None]] = []
         split = split_of(tranche)
-        _write_shards(folder / "data" / config_of(stratum), split, _noted(kept, pairs))
-        if made := asked_split(stratum, split, pairs):
-            asked.append(made)
+        noted = asked.noted(stratum, split, kept)
+        _write_shards(folder / "data" / config_of(stratum), split, noted)
     _write(folder / COMMITMENTS, canonical_bytes(_commitments(sealed)))
     if checkpoint:
         _write(folder / CHECKPOINT, checkpoint.encode())
@@ -291,15 +279,12 @@ def _write_files(
         if entry.family == HARBOR:
             _write_task(folder / "tasks" / entry.difficulty, entry)
     entries = [entry for _, entry in drawn]
-    configs = dict.fromkeys(each.config for each in asked)
-    card = render_card(entries, sealed, find_family, text, examples, configs)
+    card = render_card(entries, sealed, find_family, text, examples, asked.configs)
     _write(folder / CARD, card.encode())
-    if asked:
-        _write(folder / EVAL, eval_yaml(text, asked))
-        _write(folder / SCORER, SCORER_TEXT.encode())
-    tranches = sorted({entry.tranche for entry in entries})
-    described = croissant(text, [split_of(each) for each in tranches])
-    _write(folder / CROISSANT, canonical_bytes(described))
+    splits = [split_of(each) for each in sorted({entry.tranche for entry in entries})]
+    described = {CROISSANT: canonical_bytes(croissant(text, splits))}
+    for name, data in (asked.files(text) | described).items():
+        _write(folder / name, data)
     _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))
     for place, _, _ in os.walk(folder):
         sync_path(Path(place))
@@ -342,15 +327,6 @@ def _keep_first(
     for number, row in enumerate(rows):
         if number < EXAMPLES:
             examples.append({name: row[name] for name in (*_SHOWN, "images")})
-        yield row
-
-
-def _noted(
-    rows: Iterable[dict[str, Any]], pairs: list[tuple[str | None, str | None]]
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows, and add the target and picture of each to the pairs."""
-    for row in rows:
-        pairs.append((row["target"], row["input_image"]))
         yield row
 
 

@@ -157,6 +157,11 @@ class Keys:
         was signed for this name by a key that counts."""
         return check_object(self.trusted, name, decrypt(sealed, self.identities, name))
 
+    def open_listed(self, name: str, sealed: bytes) -> bytes:
+        """Return the same of bytes whose digest the ledger lists: who listed it has checked the
+        signature. Raises as ``decrypt``."""
+        return decrypt(sealed, self.identities, name).partition(b"\n")[2]
+
 
 def read_identities(path: Path) -> tuple[str, ...]:
     """The identities of a key file: one a line, ``#`` begins a comment. Raises RegistryError

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from publish.errors import PublishError
-from publish.hub import HubPlace, Uploaded, _remote_reason, _Target, upload_release
+from publish.hub import HubPlace, Target, Uploaded, _remote_reason, upload_release
 from publish.leakcheck.check import check_folder
 from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
@@ -287,5 +287,5 @@ def test_a_release_that_is_too_large_for_the_hub_is_named() -> None:
     error = ConnectionError()
     error.response = SimpleNamespace(status_code=413)  # type: ignore[attr-defined]
     api: Any = SimpleNamespace(endpoint="hub")
-    target = _Target(api, "a/b")
+    target = Target(api, "a/b")
     assert "413, the release is larger than it takes" in _remote_reason(target, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from publish.hub import push_space
+from publish.space import push_space
 
 _README = """---
 title: dosimeter playground

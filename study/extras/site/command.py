@@ -46,7 +46,8 @@ def site(out: Path, studies: tuple[str, ...], space: str | None, playground: str
       dosimeter site public my-study
       dosimeter site public my-study s3://bucket/other --space our-lab/contamination
     """
-    from publish.hub import check_token, push_space
+    from publish.hub import check_token
+    from publish.space import push_space
     from study.extras.playground.push import push_playground
     from study.extras.site.pages import INDEX
     from study.extras.site.site import make_site
