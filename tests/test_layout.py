@@ -40,11 +40,12 @@ _LEVELS = (
     "tests/study/test_levels.py",
     "tests/generators/dressings",
 )
-# What lies outside a study: its public face, and releases that others run.
+# What others read and run: a public face, a playground, releases and results in their forms.
 _OBSERVATORY = (
     *("study/extras/site", "study/extras/playground", "publish/croissant", "publish/inspect_task"),
     *("study/extras/tables/released", "study/extras/tables/every_eval_ever"),
-    *("study/extras/transcripts/results_export", "study/steps/publish/asked"),
+    *("study/extras/transcripts/results_export", "study/extras/transcripts/inspect_export"),
+    *("study/steps/publish/asked", "tests/study/extras/transcripts/test_inspect_export"),
     *("tests/study/extras/site", "tests/study/extras/playground", "tests/publish/test_croissant"),
     *("tests/publish/test_inspect_task", "tests/study/extras/tables/test_released"),
     *("tests/study/extras/transcripts/test_results_export", "tests/examples/test_observatory"),
