@@ -74,7 +74,7 @@ def test_a_checkpoint_is_stamped_with_a_time(drawn: Study, tmp_path: Path) -> No
     record = max((drawn.folder / "store" / "ledger").glob("*.json"))
     assert authority.verifies(record, token), "as a stranger would"
     checked = _verify(drawn, "--tsa-ca", str(authority.root))
-    assert "time-stamp" not in str(checked["unchecked"])
+    assert "no time-stamp" not in str(checked["unchecked"])
     assert ["records under time-stamps", len(drawn.ledger.entries())] in checked["counts"]
     assert "not signed by an authority known here" in str(_verify(drawn)["unchecked"])
 
