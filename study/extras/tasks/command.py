@@ -404,7 +404,7 @@ def serve(name: str, port: int) -> None:
     server = start_server(find_weights(name), name, "", threads, 8192, port=port)
     click.echo(
         f'{{provider: openai, model: {name}, base_url: "{server.url}/v1", api_key_env: "", '
-        "tools: text, max_tokens: 512, context: 8192, seconds: 1800, retention: none}"
+        "tools: text, max_tokens: 200, context: 8192, seconds: 1800, retention: none}"
     )
     try:
         server.process.wait()
