@@ -22,7 +22,8 @@ from tests.progress import Stall, files_of, finish
 TESTED = {f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)}
 
 # No limit by the clock: a wait ends when nothing new is stored.
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(0)]
+pytestmark = pytest.mark.timeout(0)
+ENGINE = (pytest.mark.slow, pytest.mark.docker)
 
 
 def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:
@@ -51,10 +52,12 @@ def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> 
     time.sleep(3)  # what the dead driver started ends on its own
 
 
-def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sandbox", ["local", pytest.param("docker", marks=ENGINE)])
+def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path, sandbox: str) -> None:
     folder = tmp_path / "demo"
     text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
     assert "seeds_per_arm: 12\n" in text
+    text = text.replace("{kind: docker}", f"{{kind: {sandbox}}}")
     init_study(folder, text.replace("seeds_per_arm: 12\n", "seeds_per_arm: 3\n"))
     kill_with_results(start_demo(folder), folder, 12)
     before = results(folder)
@@ -70,6 +73,7 @@ def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.docker
 def test_the_demo_finds_the_readers_out(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     out, err = finish(start_demo(folder), files_of(folder))
