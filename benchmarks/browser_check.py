@@ -23,7 +23,7 @@ TIME = "2026-01-01T00:00:00Z"
 
 
 def make_store(folder: Path, records: int) -> FolderStore:
-    """Write a ledger of so many records."""
+    """Write a ledger of a number of records."""
     store = FolderStore(folder, durable=False)
     ledger = Ledger(store, lambda: Signer(bytes(32))).held()
     strata = [(f"family-{n}", "1", "easy") for n in range(12)]

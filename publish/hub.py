@@ -7,6 +7,7 @@ the Hub alone: whoever runs ``upload_release`` again, after whatever went wrong,
 from __future__ import annotations
 
 import filecmp
+import logging
 import os
 import shutil
 import time
@@ -134,16 +135,18 @@ def _other_content(target: Target, tag: str) -> PublishError:
 
 
 def client() -> ModuleType:
-    """huggingface_hub without its bars, and without Xet, with which an upload may take several
-    commits."""
+    """huggingface_hub without its bars and its log (what fails is one message of ours), and without
+    Xet, with which an upload may take several commits."""
     os.environ["HF_HUB_DISABLE_XET"] = "1"
     import huggingface_hub
     import huggingface_hub.constants
+    from huggingface_hub.utils.logging import set_verbosity
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     huggingface_hub.constants.HF_HUB_DISABLE_XET = True  # if it was imported before
     # A bar that its request's failure leaves open would take the message on its line.
     disable_progress_bars()
+    set_verbosity(logging.CRITICAL)
     return huggingface_hub
 
 

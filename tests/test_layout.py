@@ -43,7 +43,7 @@ _LEVELS = (
 # What others read and run: a public face, a playground, releases and results in their forms.
 _OBSERVATORY = (
     *("study/extras/site", "study/extras/playground", "publish/croissant", "publish/inspect_task"),
-    *("study/extras/tables/released", "study/extras/tables/every_eval_ever"),
+    *("publish/released", "study/extras/tables/every_eval_ever"),
     *("study/extras/transcripts/results_export", "study/extras/transcripts/inspect_export"),
     *("study/steps/publish/asked", "tests/study/extras/transcripts/test_inspect_export"),
     *("tests/study/extras/site", "tests/study/extras/playground", "tests/publish/test_croissant"),

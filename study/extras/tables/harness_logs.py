@@ -16,10 +16,11 @@ from zipfile import ZipFile, is_zipfile
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from publish.errors import PublishError
+from publish.released import grade_released, is_released, released_of
 from registry.result_row import GRADER, Arm, Status
 from study.errors import StudyError
 from study.extras.tables.every_eval_ever import read_eee
-from study.extras.tables.released import grade_released, is_released, released_of
 from study.extras.tables.sample import (
     NO_SCORE,
     Log,
@@ -185,7 +186,7 @@ def _graded(sample: Sample, metadata: Mapping[str, Any], place: str) -> Sample:
     else:
         try:
             scores = {GRADER: grade_released(released, sample.answers[0])}
-        except StudyError as error:
+        except PublishError as error:
             raise StudyError(f"{place}: {error}") from None
     return replace(sample, task=released.stratum, sample=released.instance, scores=scores)
 

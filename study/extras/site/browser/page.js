@@ -137,9 +137,14 @@ function fill(id, items) {
 }
 
 function show(found) {
-  const holds = !found.problems.length;
-  byId("verdict").textContent = holds ? "Everything checked holds" : "Broken";
-  byId("verdict").className = holds ? "holds" : "broken";
+  const shown = found.promises.every(({ standing }) => standing === "holds");
+  const [words, name] = found.problems.length
+    ? ["Broken", "broken"]
+    : shown
+      ? ["Everything holds", "holds"]
+      : ["What could be checked holds; not all could be shown", "could-not-be-shown"];
+  byId("verdict").textContent = words;
+  byId("verdict").className = name;
   byId("tally").textContent = `Promises: ${Object.keys(MARKS)
     .map((standing) => tally(found.promises, standing))
     .join(", ")}.`;

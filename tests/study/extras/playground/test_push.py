@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,12 @@ def test_it_is_pushed_once_and_a_push_that_failed_goes_on(hub: HubServer) -> Non
     files = space.at("main").files
     served = {name: hub.blobs[each.key].decode() for name, each in files.items() if name[0] != "."}
     assert served == FILES
+
+
+def test_the_client_writes_no_log_of_its_own(hub: HubServer) -> None:
+    """Its handler writes to the standard error of whatever imported it first."""
+    push_playground(SPACE)
+    assert not logging.getLogger("huggingface_hub").isEnabledFor(logging.ERROR)
 
 
 def test_a_space_of_something_else_and_of_others_is_left(hub: HubServer) -> None:

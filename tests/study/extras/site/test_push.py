@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.hub_server import HubServer
 from tests.study.cli.program import refusal, run
+from tests.study.extras.playground import test_push as playground
 from tests.study.extras.site.test_site import files_of
 
 pytestmark = pytest.mark.hub
+hub = playground.hub  # the fixture
 SPACE = "owner/observatory"
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    monkeypatch.setenv("HF_TOKEN", "hf_owner")
-    with HubServer({"hf_owner": "owner"}) as server:
-        monkeypatch.setenv("HF_ENDPOINT", server.url)
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
-        yield server
 
 
 def titles(hub: HubServer) -> list[str]:

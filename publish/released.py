@@ -17,7 +17,7 @@ from generators.grading.programs import hidden_inputs
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.seed import Seed
 from generators.task import TaskInstance
-from study.errors import StudyError
+from publish.errors import PublishError
 
 _NAMES = frozenset(("task", "version", "difficulty", "instance", "seed"))
 
@@ -50,7 +50,7 @@ def released_of(metadata: Mapping[str, Any]) -> Released:
 
 def grade_released(released: Released, text: str) -> float | None:
     """Return the score of a final message, 0 without a valid answer; None if the message alone
-    does not decide it. Raises StudyError if the generators installed here do not make this
+    does not decide it. Raises PublishError if the generators installed here do not make this
     instance."""
     instance = _instance(released)
     if hidden_inputs(instance.rubric) or not instance.brief.answer_schema:
@@ -68,7 +68,7 @@ def _instance(released: Released) -> TaskInstance:
         instance = family.generate(released.difficulty, Seed.from_hex(released.seed))
     except Exception as error:  # of any kind: a seed of a log may hold any item
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise StudyError(f"its instance cannot be made again: {reason}") from None
+        raise PublishError(f"its instance cannot be made again: {reason}") from None
     if instance.id != released.instance:
-        raise StudyError("the seed that it notes is not that of its instance")
+        raise PublishError("the seed that it notes is not that of its instance")
     return instance
