@@ -48,8 +48,8 @@ class Cell:
     model: str
     replicate: int
     mode: Mode = Mode.AGENTIC
-    key: str = field(default="", repr=False)  # of what is written of it; with a lease only
-    certificate: str = ""  # the run's, of the signing key that follows from that key; likewise
+    # Of what is written of it, as 64 hexadecimal digits; with a lease only.
+    key: str = field(default="", repr=False)
     definition: str = field(default="", repr=False)  # a digest; "" if that is the name
 
 

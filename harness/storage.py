@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import count, takewhile
+from pathlib import PurePath
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -23,7 +24,7 @@ from harness.episode import Episode, Grade, Turn
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.ledger.inventory import CALIBRATIONS, CHECKS, episode_stem, grades_folder
-from registry.sealing import Keys
+from registry.sealing import Keys, run_name
 from registry.stores.base import Store
 
 logger = logging.getLogger(__name__)
@@ -46,12 +47,12 @@ def hex_of(digest: str) -> str:
 
 def result_key(episode: str) -> str:
     """Key of the grade of the attempt that counts."""
-    return f"{episode_stem(RESULTS, hex_of(episode))}.age"
+    return f"{episode_stem(RESULTS, hex_of(episode))}.cell"
 
 
 def attempt_key(episode: str, attempt: int) -> str:
     """Key of a whole attempt, counted from 1."""
-    return f"{episode_stem(ATTEMPTS, hex_of(episode))}-{attempt:04d}.age"
+    return f"{episode_stem(ATTEMPTS, hex_of(episode))}-{attempt:04d}.cell"
 
 
 def _episode_of(key: str) -> str:
@@ -103,12 +104,16 @@ def probe_replies(model: str, call: str) -> str:
 
 def reply_key(stem: str, turn: int) -> str:
     """Key of the reply to a turn, counted from 0."""
-    return f"{stem}-{turn:04d}.age"
+    return f"{stem}-{turn:04d}{_ending(stem)}"
 
 
 def failed_key(stem: str, turn: int, number: int) -> str:
     """Key of the ``number``-th failed request of a turn, both counted from 0."""
-    return f"{stem}-{turn:04d}-{number:04d}.age"
+    return f"{stem}-{turn:04d}-{number:04d}{_ending(stem)}"
+
+
+def _ending(stem: str) -> str:
+    return ".cell" if stem.startswith(RESPONSES) else ".age"
 
 
 def is_reply(key: str) -> bool:
@@ -124,17 +129,17 @@ def is_failed(key: str) -> bool:
 def run_key_key(recipient: str) -> str:
     """Key of a run's sealed identity. It is named by the public key, since the manifest, whose
     digest names the run, states this name."""
-    return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/key.age"
+    return f"{RUNS}{run_name(recipient)}/key.age"
 
 
 def epoch_folder(recipient: str) -> str:
     """Folder of the epochs of a run, of their heartbeats, and of what its operators ask for."""
-    return f"{EPOCHS}{hex_of(digest_bytes(recipient.encode()))}/"
+    return f"{EPOCHS}{run_name(recipient)}/"
 
 
 def instances_key(recipient: str) -> str:
     """Key of the instances that a run works on."""
-    return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/instances.age"
+    return f"{RUNS}{run_name(recipient)}/instances.age"
 
 
 def grade_key(judge: str, episode: str, look: int | None = None) -> str:
@@ -159,18 +164,18 @@ def calibration_key(result: str) -> str:
 
 
 def put_signed(store: Store, key: str, sealed: bytes, keys: Keys) -> bool:
-    """Store an object; False if the name is taken. What nobody whose signature counts has put there
-    is kept under ``foreign/`` and replaced; without an identity it cannot be opened, and stays.
-    Raises RegistryError."""
+    """Store an object; False if the name is taken. What an author who does not count has put there
+    is kept under ``foreign/`` and replaced; without a key to open it, it stays. Raises
+    RegistryError."""
     if store.put(key, sealed):
         return True
-    if keys.identities:
+    if keys.identities or keys.cell:
         found = store.get(key)
         try:
             keys.open(key, found)
         except ForeignObject as error:
             logger.warning("%s: it is set aside", error)
-            store.put(f"{FOREIGN}{hex_of(digest_bytes(found))}.age", found)
+            store.put(f"{FOREIGN}{hex_of(digest_bytes(found))}{PurePath(key).suffix}", found)
             store.replace(key, sealed)
             return True
     return False
@@ -236,13 +241,13 @@ class Codec(Generic[T]):
         return body
 
     def write(self, store: Store, key: str, value: T, keys: Keys) -> bool:
-        """Sign, encrypt and store a value; False if the name is taken. An object there without a
-        valid signature is moved aside. Raises RegistryError."""
+        """Seal and store a value; False if the name is taken. An object there by an author who does
+        not count is moved aside. Raises RegistryError."""
         return put_signed(store, key, keys.seal(key, self.encode(value)), keys)
 
     def read(self, store: Store, key: str, keys: Keys) -> T:
-        """Return a stored value. Raises RegistryError, ForeignObject for one that nobody whose
-        signature counts has signed."""
+        """Return a stored value. Raises RegistryError, ForeignObject for one whose author does not
+        count."""
         return self.decode(keys.open(key, store.get(key)), key)
 
     def find(self, store: Store, key: str, keys: Keys) -> T | None:

@@ -1,4 +1,10 @@
-"""Sealing: age encryption to a study's recipients, and commitments to what is sealed.
+"""Sealing: age encryption to a study's recipients, the keys of cells, and commitments.
+
+What a run writes of an episode, below ``attempts/``, ``responses/`` and ``results/``, is sealed by
+the key of its cell: a line ``dosimeter-cell/1 <run>`` with the run's name, then a nonce of 12 bytes
+and ChaCha20-Poly1305 (RFC 8439) of the data, with the object's name in the store as additional
+data. The key follows from the run's age identity and the episode (``CellKey.of``). So whoever has
+it has been given that cell, and nobody else can have written the object.
 
 A commitment to a private seed is ``HMAC-SHA256(r, m)`` with a nonce r of 32 random bytes, where
 m joins four parts, each after its length as 4 bytes, big-endian: the tag
@@ -10,22 +16,26 @@ from __future__ import annotations
 
 import hmac
 import io
+import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
 import bech32
 import pyrage
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from pyrage import x25519
 
-from registry.canonical import canonical_bytes, join_parts, parse_canonical
+from registry.canonical import canonical_bytes, digest_bytes, join_parts, parse_canonical
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.files import write_whole
+from registry.ledger.inventory import RUN_FOLDERS
 from registry.ledger.merkle import merkle_root
-from registry.ledger.records import read_record
+from registry.ledger.records import RunManifest, read_record
 from registry.result_row import Arm
 from registry.signing import Signer, check_object, derive, sign_object
 
@@ -34,6 +44,8 @@ _VERSION = b"1"
 _HEX32 = re.compile("[0-9a-f]{64}")
 _FORMAT = "dosimeter/sealed-set/1"
 _PREFIX = "age-secret-key-"
+_CELL = re.compile(rb"dosimeter-cell/1 ([0-9a-f]{64})\n")
+_NONCE = 12  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +87,6 @@ def new_identity() -> tuple[str, str]:
 def recipient_of(identity: str) -> str:
     """The public key of an identity. Raises RegistryError."""
     return str(_identity(identity, "identity").to_public())
-
-
-def derive_identity(identity: str, name: str) -> str:
-    """The identity of this name that only an identity's owner can compute, and from which that
-    cannot be computed: HKDF with SHA-256 (RFC 5869), as an age secret key."""
-    return identity_of(derive(b"dosimeter/derived-identity", identity, name))
 
 
 def unit_key(identity: str, name: str) -> str:
@@ -137,30 +143,92 @@ def decrypt(data: bytes, identities: Sequence[str], place: str) -> bytes:
     return plain.getvalue()
 
 
+def run_name(recipient: str) -> str:
+    """Return the name of a run in the store, by its public key: 64 hexadecimal digits."""
+    return digest_bytes(recipient.encode()).removeprefix("sha256:")
+
+
+def open_run(sealed: bytes, manifest: RunManifest, identities: Sequence[str]) -> str:
+    """Return the identity of a run. Raises as ``decrypt``, and BrokenPromise if it is not the one
+    that the manifest names."""
+    identity = decrypt(sealed, identities, manifest.run_key).decode("ascii", "replace")
+    if recipient_of(identity) != manifest.run_recipient:
+        raise BrokenPromise(f"{manifest.run_key}: not the key of the run that the manifest names")
+    return identity
+
+
+@dataclass(frozen=True, slots=True)
+class CellKey:
+    """The key of what a run writes of one episode. Its repr does not show it."""
+
+    run: str  # its name
+    secret: bytes = field(repr=False)  # 32 bytes
+
+    @classmethod
+    def of(cls, identity: str, run: str, episode: str) -> CellKey:
+        """Return the key of an episode, named by its 64 digits, by the identity of its run: HKDF
+        with SHA-256 (RFC 5869)."""
+        return cls(run, derive(b"dosimeter/cell-key", identity, episode))
+
+    def seal(self, name: str, data: bytes) -> bytes:
+        """Return an object of this name."""
+        nonce = os.urandom(_NONCE)
+        sealed = ChaCha20Poly1305(self.secret).encrypt(nonce, data, name.encode())
+        return b"".join((f"dosimeter-cell/1 {self.run}\n".encode(), nonce, sealed))
+
+    def open(self, name: str, sealed: bytes) -> bytes:
+        """Return what was sealed under a name. Raises ForeignObject."""
+        line = sealed.find(b"\n") + 1
+        nonce, body = sealed[line : line + _NONCE], sealed[line + _NONCE :]
+        try:
+            return ChaCha20Poly1305(self.secret).decrypt(nonce, body, name.encode())
+        except (InvalidTag, ValueError):
+            raise ForeignObject(
+                f"{name}: altered, or written under this name without the key of its cell"
+            ) from None
+
+
+_NO_RUN: dict[str, str] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Who may read an object, and whose signature counts on it. Its repr shows no secret."""
+    """Who may read an object, and who counts as its author. Its repr shows no secret."""
 
     recipients: tuple[str, ...] = ()
     identities: tuple[str, ...] = field(default=(), repr=False)
     signer: Signer | None = None
     trusted: Collection[str] = ()  # public signing keys
+    # Return the identity of a run by its name, if the run counts.
+    runs: Callable[[str], str | None] = field(default=_NO_RUN.get, repr=False)
+    cell: CellKey | None = None  # the one key of a worker, for one cell
 
     def seal(self, name: str, data: bytes) -> bytes:
-        """Return an object of this name, signed and encrypted. Raises RegistryError."""
+        """Return an object of this name: sealed by the cell's key, else signed and encrypted to the
+        recipients. Raises RegistryError."""
+        if self.cell is not None:
+            return self.cell.seal(name, data)
         if self.signer is None:
             raise RegistryError(f"{name}: nothing is stored without a key to sign it")
         return encrypt(sign_object(self.signer, name, data), self.recipients)
 
     def open(self, name: str, sealed: bytes) -> bytes:
-        """Return what was sealed under a name. Raises as ``decrypt``, and ForeignObject unless it
-        was signed for this name by a key that counts."""
+        """Return what was sealed under a name. Raises as ``decrypt``, and ForeignObject unless its
+        author counts: one with the key of its cell, else with a signing key that is trusted."""
+        if name.startswith(RUN_FOLDERS):
+            return self._cell_of(name, sealed).open(name, sealed)
         return check_object(self.trusted, name, decrypt(sealed, self.identities, name))
 
-    def open_listed(self, name: str, sealed: bytes) -> bytes:
-        """Return the same of bytes whose digest the ledger lists: who listed it has checked the
-        signature. Raises as ``decrypt``."""
-        return decrypt(sealed, self.identities, name).partition(b"\n")[2]
+    def _cell_of(self, name: str, sealed: bytes) -> CellKey:
+        """Return the key of a cell's object. Raises ForeignObject, RegistryError."""
+        if (found := _CELL.match(sealed)) is None:
+            raise ForeignObject(f"{name}: not sealed by the key of a cell")
+        run = found[1].decode()
+        if self.cell is not None and self.cell.run == run:
+            return self.cell
+        if not (identity := self.runs(run)):
+            raise ForeignObject(f"{name}: of the run {run[:16]}…, which is none of the study's")
+        return CellKey.of(identity, run, name.rpartition("/")[2][:64])
 
 
 def read_identities(path: Path) -> tuple[str, ...]:

@@ -4,12 +4,10 @@ What is signed joins its parts, each after its length as 8 bytes, big-endian; th
 purpose. Keys and signatures are written as hexadecimal digits, a public key as 64, a signature as
 128. An object is signed inside its ciphertext: its plain bytes begin with a line
 
-    dosimeter-object/1 <public key> <certificate, or -> <signature>
+    dosimeter-object/1 <public key> <signature>
 
 and the signature is over the purpose ``dosimeter/object/1``, the object's name in the store, and
-the SHA-256 of all bytes after that line. A key counts if the reader trusts it, or if a key that the
-reader trusts has certified it for the episode that the object is named by: the certificate is that
-key's signature over ``dosimeter/cell/1``, the episode's 64 digits and the public key.
+the SHA-256 of all bytes after that line. A key counts if the reader trusts it.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import hmac
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -27,8 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from registry.errors import ForeignObject
 
 _SIGNING = "dosimeter/signing/1"  # purpose of the key that is derived from an identity
-_OBJECT, _CELL = "dosimeter/object/1", "dosimeter/cell/1"
-_LINE = re.compile(rb"dosimeter-object/1 ([0-9a-f]{64}) ([0-9a-f]{128}|-) ([0-9a-f]{128})\n")
+_OBJECT = "dosimeter/object/1"
+_LINE = re.compile(rb"dosimeter-object/1 ([0-9a-f]{64}) ([0-9a-f]{128})\n")
 
 
 def derive_key(identity: str, purpose: str) -> bytes:
@@ -48,7 +46,6 @@ class Signer:
     """A private key. Its repr shows the public one only."""
 
     secret: bytes = field(repr=False)  # 32 bytes
-    certificate: str = ""  # of the public key, for one episode
 
     @classmethod
     def of(cls, identity: str) -> Signer:
@@ -73,10 +70,6 @@ class Signer:
         be taken for what ``sign`` signs: that begins with a zero byte."""
         return self._key.sign(text)
 
-    def certify(self, episode: str, public: str) -> str:
-        """Return the certificate of another key for an episode, named by its 64 digits."""
-        return self.sign(_CELL, episode.encode(), bytes.fromhex(public))
-
 
 def is_signed(public: str, signature: str, purpose: str, *parts: bytes) -> bool:
     """Report if a signature, of 128 hexadecimal digits, over these parts is by this key."""
@@ -100,19 +93,10 @@ def _join(purpose: str, parts: Iterable[bytes]) -> bytes:
     return b"".join(len(part).to_bytes(8, "big") + part for part in (purpose.encode(), *parts))
 
 
-_last_certifier = [""]  # a key of a run, which certified the object before and most often the next
-
-
-@lru_cache(maxsize=1 << 14)  # of a wave: its results are read after its attempts
-def _certified(trusted: str, certificate: str, episode: str, public: str) -> bool:
-    return is_signed(trusted, certificate, _CELL, episode.encode(), bytes.fromhex(public))
-
-
 def sign_object(signer: Signer, name: str, data: bytes) -> bytes:
     """Return the plain bytes of an object: a line with its signature, and the data."""
     signature = signer.sign(_OBJECT, name.encode(), hashlib.sha256(data).digest())
-    head = f"dosimeter-object/1 {signer.public} {signer.certificate or '-'} {signature}\n"
-    return head.encode() + data
+    return f"dosimeter-object/1 {signer.public} {signature}\n".encode() + data
 
 
 def check_object(trusted: Collection[str], name: str, plain: bytes) -> bytes:
@@ -121,15 +105,9 @@ def check_object(trusted: Collection[str], name: str, plain: bytes) -> bytes:
     line, newline, data = plain.partition(b"\n")
     if (found := _LINE.fullmatch(line + newline)) is None:
         raise ForeignObject(f"{name}: not signed")
-    public, certificate, signature = (part.decode() for part in found.groups())
+    public, signature = (part.decode() for part in found.groups())
     if public not in trusted:
-        episode = name.rpartition("/")[2][:64]
-        for key in sorted(trusted, key=lambda key: key != _last_certifier[0]):
-            if _certified(key, certificate, episode, public):
-                _last_certifier[0] = key
-                break
-        else:
-            raise ForeignObject(f"{name}: signed by {public[:16]}…, which is none of the study's")
+        raise ForeignObject(f"{name}: signed by {public[:16]}…, which is none of the study's")
     digest = hashlib.sha256(data).digest()
     if not is_signed(public, signature, _OBJECT, name.encode(), digest):
         raise ForeignObject(f"{name}: its signature is not of what it holds under this name")

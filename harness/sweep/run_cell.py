@@ -95,8 +95,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
             own = enumerate(step.reply.usage for step in episode.steps)
             traffic.usages.update((turn, usage) for turn, usage in own if turn >= len(inherited))
     if finished := attempts[-1].stop is not StopReason.FAILED:
-        sealed, _ = _seal_result(cell, instance, attempts, bench.context)
-        bench.keep_result(cell.episode, sealed)
+        bench.keep_result(cell.episode, _seal_result(cell, instance, attempts, bench.context))
     error = attempts[-1].error_class
     return LeaseOutcome(
         cell.episode,
@@ -237,20 +236,14 @@ def _put_attempt(store: Store, keys: Keys, episode: Episode, begun: BegunList | 
     return written
 
 
-def close_cell(
-    cell: Cell,
-    store: Store,
-    context: RunContext,
-    catalog: Catalog,
-    identities: tuple[str, ...] = (),
-) -> None:
-    """Record a cell by its last attempt, in the place of a result that was not signed for it if
-    ``identities``, the study's, open that. Raises HarnessError if it had no attempt."""
+def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) -> None:
+    """Record a cell by its last attempt, in the place of a result that was not sealed by the cell's
+    key. Raises HarnessError if it had no attempt."""
     if not (attempts := list(_read_attempts(cell, store, context))):
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
     instance = instance_of(cell, catalog)
-    sealed, keys = _seal_result(cell, instance, attempts, context, identities)
-    put_signed(store, result_key(cell.episode), sealed, keys)
+    sealed = _seal_result(cell, instance, attempts, context)
+    put_signed(store, result_key(cell.episode), sealed, context.keys_of(cell))
 
 
 def _run_attempt(
@@ -308,15 +301,9 @@ def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Ep
 
 
 def _seal_result(
-    cell: Cell,
-    instance: TaskInstance,
-    attempts: Sequence[Episode],
-    context: RunContext,
-    identities: tuple[str, ...] = (),
-) -> tuple[bytes, Keys]:
-    """Return the sealed result of a cell, by the last of its attempts, and the keys to store it."""
+    cell: Cell, instance: TaskInstance, attempts: Sequence[Episode], context: RunContext
+) -> bytes:
+    """Return the sealed result of a cell, by the last of its attempts."""
     grade, price = grade_episode(instance, attempts[-1]), context.price(cell.model)
     result = summarise_episode(context.plan.wave, cell, attempts[-1], grade, len(attempts), price)
-    # A worker reads no result, so that it cannot tell whose one is that is there already.
-    keys = replace(context.keys_of(cell), recipients=context.recipients, identities=identities)
-    return keys.seal(result_key(cell.episode), RESULT_CODEC.encode(result)), keys
+    return context.keys_of(cell).seal(result_key(cell.episode), RESULT_CODEC.encode(result))

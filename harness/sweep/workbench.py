@@ -33,8 +33,7 @@ from registry.errors import RegistryError
 from registry.ledger.begun import BegunList, begun_folder
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, find_other_packages, utc_now
-from registry.sealing import Keys, derive_identity, recipient_of
-from registry.signing import Signer
+from registry.sealing import CellKey, Keys, run_name
 from registry.stores import open_store
 from registry.stores.base import Store
 
@@ -79,15 +78,11 @@ class RunContext:
     @property
     def run_keys(self) -> Keys:
         """The keys of what the run writes of more than one cell. Needs the run's key."""
-        signer = Signer.of(self.run_identity)
-        trusted = self.trusted | {signer.public}
-        return Keys(self.readers, (self.run_identity,), signer, trusted)
+        return Keys(self.readers, (self.run_identity,), trusted=self.trusted)
 
     def keys_of(self, cell: Cell) -> Keys:
         """The keys of what the run writes of a cell, and of no other."""
-        return _keys_of(
-            cell.episode, cell.key, cell.certificate, self.run_identity, self.recipients
-        )
+        return _keys_of(cell.episode, cell.key, self.run_identity, self.run_recipient)
 
     def replies(self, cell: Cell, store: Store) -> ReplyStore:
         """Return the paid replies of a cell, of all its attempts."""
@@ -96,10 +91,9 @@ class RunContext:
         return ReplyStore(store, charge, self.keys_of(cell))
 
     def lease(self, cell: Cell) -> Cell:
-        """Return a cell with its key and certificate. Needs the run's key."""
-        keys = self.keys_of(cell)
-        certificate = "" if keys.signer is None else keys.signer.certificate
-        return replace(cell, key=keys.identities[0], certificate=certificate)
+        """Return a cell with its key. Needs the run's key."""
+        own = self.keys_of(cell).cell
+        return cell if own is None else replace(cell, key=own.secret.hex())
 
     @property
     def epochs(self) -> Epochs:
@@ -135,19 +129,14 @@ class RunContext:
 
 
 @lru_cache(maxsize=64)  # no more than a lease: a captured worker has no other keys
-def _keys_of(
-    episode: str, key: str, certificate: str, run_identity: str, recipients: tuple[str, ...]
-) -> Keys:
-    """The keys of a cell: those that it brings, or derived from the run's."""
+def _keys_of(episode: str, key: str, run_identity: str, recipient: str) -> Keys:
+    """The keys of a cell: the one that it brings, or derived from the run's."""
     if not (key or run_identity):
         raise RegistryError(f"{episode}: a worker has the keys of leased cells only")
-    identity = key or derive_identity(run_identity, episode)
-    signer = replace(Signer.of(identity), certificate=certificate)
-    public = signer.public
-    if not certificate and run_identity:
-        certificate = Signer.of(run_identity).certify(hex_of(episode), public)
-        signer = replace(signer, certificate=certificate)
-    return Keys((*recipients, recipient_of(identity)), (identity,), signer, {public})
+    run = run_name(recipient)
+    if key:
+        return Keys(cell=CellKey(run, bytes.fromhex(key)))
+    return Keys(cell=CellKey.of(run_identity, run, hex_of(episode)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,6 @@ class RunManifest:
     replicates: tuple[int, ...]  # runs of each of the models on an instance, in their order
     schedule_seed: str  # hex; the order of the owed cells follows from it
     run_recipient: str  # age public key of the run
-    run_signer: str  # public signing key of the run, 64 hexadecimal digits
     run_key: str  # store key of the run's identity, sealed to the study's recipients
     provenance: Provenance
     single_turn: tuple[str, ...]  # strata given in a single turn; all others are agentic

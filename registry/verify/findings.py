@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from registry.checkpoints.timestamp import Stamp
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger.chain import Entry, head_digest, signers_of
 from registry.ledger.records import RunManifest, WaveClosed, record_digest
-from registry.sealing import Keys
+from registry.sealing import Keys, open_run, run_name
 from registry.stores.base import Store
 
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
@@ -119,13 +119,19 @@ class Findings:
 
     @cached_property
     def keys(self) -> Keys:
-        """The keys that open the study's objects, and whose signatures count on them."""
+        """The keys that open the study's objects, and that count on them."""
         try:
             signers = signers_of(self.entries[:1])
         except BrokenPromise:  # a problem already: its body has another form
             signers = {}
-        runs = (manifest.run_signer for manifest in self.manifests.values())
-        return Keys(identities=tuple(self.identities or ()), trusted={*signers, *runs})
+        runs = cache(self._identity_of)
+        return Keys(identities=tuple(self.identities or ()), trusted=signers, runs=runs)
+
+    def _identity_of(self, run: str) -> str | None:
+        for each in self.manifests.values():
+            if run_name(each.run_recipient) == run:
+                return open_run(self.store.get(each.run_key), each, self.identities or ())
+        return None
 
     def result(self) -> Verification:
         """Return what was found."""

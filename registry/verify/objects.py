@@ -64,9 +64,10 @@ _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 # Encrypted without a signature: a digest or a key in the ledger, or an HMAC, stands for it; or it
 # is a sweep's sign of life, which is no evidence.
 _UNSIGNED = re.compile(r"sealed/.*|files/.*|tables/.*|epochs/.*|runs/[0-9a-f]{64}/key\.age")
+_SEALED_ENDINGS = (".age", ".cell")
 _REMOVED = "missing: it was removed from the store"
 _FOREIGN = "foreign/"
-_ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/[0-9a-f]{64}-([0-9]{4})\.age")
+_ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/[0-9a-f]{64}-([0-9]{4})\.cell")
 
 
 def check_objects(findings: Findings, progress: Progress | None) -> None:
@@ -153,7 +154,7 @@ class _Episodes:
         for before, number in zip([0, *self.attempts], self.attempts, strict=False):
             if number > before + 1:
                 lost = f"attempt {before + 1} of this episode is not stored"
-                self.findings.add(f"{self.stem}-{number:04d}.age", f"{lost}, and this one is")
+                self.findings.add(f"{self.stem}-{number:04d}.cell", f"{lost}, and this one is")
         self.promised, self.unlisted, self.attempts = False, [], []
 
 
@@ -178,7 +179,7 @@ def _check_object(findings: Findings, key: str, promised: set[str]) -> None:
     findings.counts["objects" if promised else unnamed] += 1
     for digest in promised - {actual}:
         findings.add(key, f"was altered: digest {digest} expected, {actual} found")
-    if findings.identities is None or not key.endswith(".age") or key.startswith(_FOREIGN):
+    if findings.identities is None or not key.endswith(_SEALED_ENDINGS) or key.startswith(_FOREIGN):
         return
     if promised <= {actual}:
         try:

@@ -99,11 +99,8 @@ def _check_manifests(findings: Findings) -> None:
             if getattr(again, name) != getattr(begun, name):
                 problem = f"a second manifest of wave {record.wave} with another {name}"
                 findings.add(entry.place, problem)
-        if record is begun and any(
-            record.run_signer == other.run_signer or record.run_recipient == other.run_recipient
-            for other in first.values()
-            if other is not record
-        ):
+        others = [other.run_recipient for other in first.values() if other is not record]
+        if record is begun and record.run_recipient in others:
             findings.add(entry.place, f"wave {record.wave} has the keys of another wave's run")
 
 

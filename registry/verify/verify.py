@@ -24,7 +24,7 @@ from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import inspect_chain, signers_of
 from registry.ledger.draw_records import SealedSet, sizes_of
 from registry.ledger.records import RunManifest
-from registry.sealing import commitments_of, commitments_root, decrypt, open_seeds, recipient_of
+from registry.sealing import commitments_of, commitments_root, open_run, open_seeds, recipient_of
 from registry.signing import Signer
 from registry.stores.base import Store
 from registry.verify.checkpoints import check_checkpoints
@@ -95,12 +95,7 @@ def check_runs(findings: Findings) -> None:
 
 
 def _check_identity(findings: Findings, manifest: RunManifest) -> None:
-    sealed = findings.store.get(manifest.run_key)
-    plain = decrypt(sealed, findings.keys.identities, manifest.run_key)
-    identity = plain.decode("ascii", "replace")
-    found = recipient_of(identity), Signer.of(identity).public
-    if found != (manifest.run_recipient, manifest.run_signer):
-        raise BrokenPromise(f"{manifest.run_key}: not the key of the run that the manifest names")
+    open_run(findings.store.get(manifest.run_key), manifest, findings.keys.identities)
     findings.counts["keys of runs opened"] += 1
 
 

@@ -17,11 +17,10 @@ from harness.episode import Cell
 from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.storage import attempted_names, finished_names, result_key
 from harness.sweep.schedule import Schedule, WaveInstance, WavePlan, schedule_cells
-from registry.errors import BrokenPromise
 from registry.ledger.records import RunManifest, WaveClosed
-from registry.sealing import DrawnInstance, decrypt, recipient_of
+from registry.sealing import DrawnInstance
 from registry.stores.parallel import parallel_map
-from study.workspace.study import Study, closed_wave, closing_manifest, manifests_of, read_once
+from study.workspace.study import Study, closed_wave, closing_manifest, manifests_of
 from study.workspace.tables import WaveTable
 
 logger = logging.getLogger(__name__)
@@ -159,20 +158,11 @@ def take_snapshot(study: Study, watch: Watch = lambda what, done, of: None) -> S
     return StudySnapshot(study.folder, study.protocol, study.store, ledger, watch)
 
 
-def run_identity_of(study: Study, manifest: RunManifest) -> str:
-    """Return the key of a run. Needs the study's key or the operator's. Raises RegistryError."""
-    sealed = read_once(study.store, manifest.run_key)  # type: ignore[arg-type]  # no protocol has a hash
-    identity = decrypt(sealed, study.identities(), manifest.run_key).decode("ascii", "replace")
-    if recipient_of(identity) != manifest.run_recipient:
-        raise BrokenPromise(f"{manifest.run_key}: not the key of the run that the manifest names")
-    return identity
-
-
 def cells_of(study: Study, manifest: RunManifest) -> Schedule:
     """Return every cell of a wave in the order of its schedule. Needs the study's key or the
     operator's. Raises RegistryError."""
     instances = instances_of(study.instances(), manifest)
-    return schedule_cells(WavePlan.of(manifest), instances, run_identity_of(study, manifest))
+    return schedule_cells(WavePlan.of(manifest), instances, study.run_identity(manifest))
 
 
 def instances_of(drawn: Iterable[WaveInstance], manifest: RunManifest) -> tuple[WaveInstance, ...]:

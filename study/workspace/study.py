@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,11 @@ from registry.sealing import (
     Keys,
     SealedSeeds,
     decrypt,
+    open_run,
     open_seeds,
     read_identities,
     recipient_of,
+    run_name,
 )
 from registry.signing import Signer
 from registry.stores.base import Store
@@ -124,14 +126,26 @@ class Study:
                 f"{self.store.uri}: its ledger is signed by none of the keys in {self.key_file}: "
                 "use the study's key file, or the store that the study was drawn in"
             )
-        return Keys(self.readers(), self.identities(), signer, trusted | {signer.public})
+        runs = cache(self._run_identity)
+        return Keys(self.readers(), self.identities(), signer, trusted | {signer.public}, runs)
+
+    def _run_identity(self, run: str) -> str | None:
+        """Return the identity of a run by its name, if the ledger has the run."""
+        manifests: Iterable[RunManifest] = (
+            each.record for each in self.ledger.find("run-manifest")
+        )
+        found = (each for each in manifests if run_name(each.run_recipient) == run)
+        return next(map(self.run_identity, found), None)
+
+    def run_identity(self, manifest: RunManifest) -> str:
+        """Return the key of a run. Needs the study's key or the operator's. Raises RegistryError,
+        BrokenPromise if it is another than the manifest names."""
+        sealed = read_once(self.store, manifest.run_key)  # type: ignore[arg-type]  # no protocol has a hash
+        return open_run(sealed, manifest, self.identities())
 
     def trusted(self) -> frozenset[str]:
-        """Return the public keys that sign for the study and for its runs, as its ledger has
-        them."""
-        entries = self.ledger.entries()
-        runs = (entry.record.run_signer for entry in entries if entry.kind == "run-manifest")
-        return frozenset((*signers_of(entries[:1]), *runs))
+        """Return the public keys that sign for the study, as its ledger has them."""
+        return frozenset(signers_of(self.ledger.first()))
 
     def recipients(self) -> tuple[str, ...]:
         """Return the public keys of those who may open the draw: those that study.yaml names, else

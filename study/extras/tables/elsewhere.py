@@ -50,7 +50,7 @@ from study.steps.sweep.manifests import begin_wave
 from study.steps.sweep.spending import example_of
 from study.steps.sweep.sweep import SweepRequest, close_wave, context_of
 from study.workspace.setup import NO_IMAGE, Watch
-from study.workspace.snapshot import cells_of, instances_of, run_identity_of
+from study.workspace.snapshot import cells_of, instances_of
 from study.workspace.study import Study, closed_wave, manifests_of
 
 FORMS = ("inspect", "lm-eval", "jsonl")
@@ -121,7 +121,7 @@ def _begin(study: Study, wave: int, allow_dirty: bool, now: Callable[[], str]) -
 
 def _ids(study: Study, manifest: RunManifest) -> dict[str, WaveInstance]:
     """Return the instances of a wave by their opaque ids."""
-    key = derive_key(run_identity_of(study, manifest), _IDS)
+    key = derive_key(study.run_identity(manifest), _IDS)
     return {
         hmac.new(key, each.instance.encode(), "sha256").hexdigest()[:_DIGITS]: each
         for each in instances_of(study.instances(), manifest)
@@ -341,5 +341,4 @@ def _put(study: Study, context: RunContext, cell: Cell, run: _Run, episode: Epis
         grade = Grade(cell.episode, GRADER, GradeStatus.GRADED, (), (), verdicts=(), score=score)
         grade, price = replace(grade, key_fraction=score, gate_free=score), None
     result = summarise_episode(context.plan.wave, cell, episode, grade, 1, price)
-    own = replace(keys, recipients=context.recipients, identities=())  # which open no result
-    RESULT_CODEC.write(study.store, result_key(cell.episode), result, own)
+    RESULT_CODEC.write(study.store, result_key(cell.episode), result, keys)

@@ -26,7 +26,6 @@ from registry.ledger.records import (
 )
 from registry.provenance import check_tree, read_provenance
 from registry.sealing import encrypt, new_identity
-from registry.signing import Signer
 from study.errors import StudyError
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import FILE_NAME, Protocol
@@ -141,7 +140,6 @@ def _new_manifest(
         judges=protocol.judges,
         schedule_seed=entropy_of(protocol).draw(32, "schedule", wave).hex(),
         run_recipient=recipient,
-        run_signer=Signer.of(identity).public,
         run_key=run_key_key(recipient),
         provenance=provenance,
         prices=prices,

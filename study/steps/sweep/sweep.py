@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from generators.catalog import Catalog
@@ -32,6 +32,7 @@ from registry.ledger.inventory import RUN_FOLDERS, Inventory, run_objects, write
 from registry.ledger.records import ModelPin, RanElsewhere, RunManifest, WaveClosed, record_body
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
+from registry.sealing import Keys, run_name
 from registry.stores.parallel import parallel_map
 from study.files import exclusive
 from study.protocol.protocol import Protocol, Task
@@ -48,7 +49,7 @@ from study.steps.sweep.spending import (
 )
 from study.workspace.checkpoints import stamp_ledger
 from study.workspace.setup import Watch, pinned_image, registration_of
-from study.workspace.snapshot import cells_of, run_identity_of
+from study.workspace.snapshot import cells_of
 from study.workspace.study import Study, closed_wave, manifest_of
 
 logger = logging.getLogger(__name__)
@@ -182,7 +183,7 @@ def context_of(
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),
 ) -> RunContext:
     """Return the context that a run's workers need. Needs the study's key, to decrypt the run's."""
-    identity = run_identity_of(study, manifest)
+    identity = study.run_identity(manifest)
     return RunContext(
         plan=WavePlan.of(manifest),
         run=digest_value(record_body(manifest)),
@@ -263,7 +264,8 @@ def close_wave(
     _close_owed(study, context, cells, finished, watch)
     store, missing, foreign = study.store, set[str](), set[str]()
     readable, unread = set[str](), set[str]()  # models
-    keys = replace(study.keys(), trusted={manifest.run_signer})
+    run = {run_name(manifest.run_recipient): context.run_identity}
+    keys = Keys(runs=run.get)
 
     def inspect(key: str, data: bytes) -> None:
         if not key.startswith(RUN_FOLDERS):
@@ -294,7 +296,7 @@ def close_wave(
     if foreign:  # results are made again from what the run's workers signed
         forged = [key for key in foreign if key.startswith(RESULTS)]
         for number in (n for key in forged if (n := cells.find(_named(key))) is not None):
-            close_cell(cells[number], store, context, study.protocol.catalog, keys.identities)
+            close_cell(cells[number], store, context, study.protocol.catalog)
         inventory = list_objects(foreign - set(forged))
     if mute := ", ".join(sorted(unread - readable)):
         logger.warning("%s: no answer could be read; `dosimeter show` shows what came", mute)

@@ -23,7 +23,6 @@ from study.steps.sweep.live import sweep_watch
 from study.steps.sweep.waves import close_wave_now, list_waves, open_wave
 from study.workspace.address import open_study, record_files
 from study.workspace.setup import find_registration
-from study.workspace.snapshot import run_identity_of
 from study.workspace.study import Study, manifest_of
 
 _LOOK_SECONDS = 1.0
@@ -92,7 +91,7 @@ def _at_work(study: Study, wave: int) -> tuple[Epochs, int, Process]:
     """Return the epochs of a wave's run, the number of the last one, and its process. Raises
     StudyError if that has ended."""
     if (manifest := manifest_of(study.ledger, wave)) is not None:
-        identity = run_identity_of(study, manifest)
+        identity = study.run_identity(manifest)
         readers = (*study.readers(), manifest.run_recipient)
         epochs = Epochs(study.store, manifest.run_recipient, readers, (identity,))
         if number := epochs.latest():

@@ -29,7 +29,7 @@ from harness.sweep.workbench import instance_of
 from registry.errors import BrokenPromise, MissingKey
 from registry.ledger.records import record_digest
 from registry.provenance import read_provenance
-from registry.sealing import Keys
+from registry.sealing import Keys, run_name
 from registry.stores import open_store
 from registry.stores.base import Store
 from study.catalogue import contributions
@@ -108,8 +108,9 @@ def regrade_study(
     waves = {number: _wave_of(snapshot, wave, extras) for number, wave in snapshot.waves.items()}
     yield from _unchecked(snapshot, waves)
     yield from (finding for extra in extras for finding in extra.unchecked)
-    own = snapshot.keys()
-    keys = Keys(identities=own.identities, trusted=own.trusted)
+    own, manifests = snapshot.keys(), [wave.manifest for wave in snapshot.waves.values()]
+    runs = {run_name(each.run_recipient): snapshot.run_identity(each) for each in manifests}
+    keys = Keys(identities=own.identities, trusted=own.trusted, runs=runs.get)
     task = _Task(study.store.uri, keys, study.protocol.templates, waves)
     by_instance: dict[str, list[tuple[int, Cell]]] = defaultdict(list)
     for number, wave in snapshot.waves.items():
