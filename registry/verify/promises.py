@@ -28,7 +28,7 @@ SHOWN = "Time-stamps show others that"
 _LATE_SECONDS = 1200.0  # from a step of an attempt to the stamp of its list
 _AHEAD_SECONDS = 60.0  # by which a worker's clock may be ahead of the authority's
 _MOST_REPEATED = 0.05  # of the episodes of a model in an arm: fewer move no verdict
-_ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/([0-9a-f]{64})-([0-9]{4})\.age")
+_ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/([0-9a-f]{64})-([0-9]{4})\.cell")
 _ARMS = "the arms could have been chosen by the owner"
 _PLAN, _ATTEMPTS = "the plan may be younger than the data", "attempts could have been chosen"
 

@@ -43,7 +43,7 @@ _ROWS = 4096  # a part
 _BATCH = 256  # rows made into results at once: of more, the garbage collector takes a third
 _LISTED = 32  # bytes of an episode, and of a digest
 _MAC = 32
-_RESULT = re.compile(rf"{RESULTS}[0-9a-f]{{2}}/[0-9a-f]{{64}}\.age")
+_RESULT = re.compile(rf"{RESULTS}[0-9a-f]{{2}}/[0-9a-f]{{64}}\.cell")
 _PURPOSE = "dosimeter/tables/1"
 
 Part = Any  # pyarrow.Table, which is imported late
@@ -173,7 +173,7 @@ class WaveTable:
         listed = bytearray()
         for key, digest in read_results(self._store, self._closed):
             if _RESULT.fullmatch(key):
-                episode = key.rpartition("/")[2].removesuffix(".age")
+                episode = key.rpartition("/")[2].removesuffix(".cell")
                 listed += bytes.fromhex(episode + digest.removeprefix("sha256:"))
         if len(listed) != 2 * _LISTED * self._closed.owed:
             raise BrokenPromise(

@@ -126,9 +126,9 @@ def close_wave(
 ) -> WaveClosed:
     for episode in episodes:
         for key in (
-            f"{episode_stem('responses/', episode)}.0000-0000.age",
-            f"{episode_stem('attempts/', episode)}-0000.age",
-            f"{episode_stem('results/', episode)}.age",
+            f"{episode_stem('responses/', episode)}.0000-0000.cell",
+            f"{episode_stem('attempts/', episode)}-0000.cell",
+            f"{episode_stem('results/', episode)}.cell",
         ):
             put(store, key)
     made = write_inventory(store, run_objects(store, manifest, frozenset(episodes).__contains__))
@@ -373,13 +373,13 @@ def test_objects_of_an_open_wave_are_counted_as_open(folder: Path) -> None:
     store = FolderStore(folder)
     ledger = signed_ledger(store)
     begin_wave(store, ledger, ledger.find("preregistration")[0].record, 2)
-    put(store, f"attempts/ab/{'ab' * 32}-0001.age")
+    put(store, f"attempts/ab/{'ab' * 32}-0001.cell")
     found = _verify(folder)
     assert found.holds, found.problems
     # the run's key and instances, and the attempt
     assert dict(found.counts)["open objects (no record names them yet)"] == 3
     stranger = keys_of(new_identity()[0])
-    key = f"attempts/cd/{'cd' * 32}-0001.age"
+    key = f"attempts/cd/{'cd' * 32}-0001.cell"
     store.put(key, replace(stranger, recipients=(RECIPIENT,)).seal(key, b"forged"))
     assert _verify(folder, key=False).holds, "nobody without the key can see whose it is"
     assert "which is none of the study's" in dict(_verify(folder).problems)[key]
@@ -389,10 +389,10 @@ def test_objects_of_an_open_wave_are_counted_as_open(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        (f"{episode_stem('attempts/', EPISODES[0])}-0001.age", "an extra object"),
-        (f"{episode_stem('attempts/', EPISODES[0])}-0002.age", "attempt 1 of this episode is not"),
-        (f"{episode_stem('responses/', EPISODES[0])}.0000-0001.age", "an extra object"),
-        (f"{episode_stem('results/', 'ab' * 32)}.age", "an extra object"),
+        (f"{episode_stem('attempts/', EPISODES[0])}-0001.cell", "an extra object"),
+        (f"{episode_stem('attempts/', EPISODES[0])}-0002.cell", "attempt 1 of this episode is not"),
+        (f"{episode_stem('responses/', EPISODES[0])}.0000-0001.cell", "an extra object"),
+        (f"{episode_stem('results/', 'ab' * 32)}.cell", "an extra object"),
     ],
 )
 def test_objects_that_are_added_after_the_closing_are_named(
@@ -600,7 +600,7 @@ def test_what_lies_in_a_place_of_no_episode_is_no_object_of_a_run() -> None:
     owed = frozenset(EPISODES[:3]).__contains__
     before = list(run_objects(store, manifest, owed))
     episode = EPISODES[0]
-    for key in (f"results/{episode}.age", f"results/zz/{episode}.age", f"responses/{episode}/a"):
+    for key in (f"results/{episode}.cell", f"results/zz/{episode}.age", f"responses/{episode}/a"):
         store.put(key, b"")
     store.put(episode_stem("results/", episode), b"")
     assert list(run_objects(store, manifest, owed)) == before
@@ -610,7 +610,7 @@ def test_verification_of_many_objects_holds_few_in_memory(tmp_path: Path) -> Non
     """64 MiB of objects pass through; what is held stays below a tenth of that."""
     store = FolderStore(tmp_path, durable=False)
     for number in range(256):
-        store.put(f"results/{number:064x}.age", bytes([number]) * (256 << 10))
+        store.put(f"results/{number:064x}.cell", bytes([number]) * (256 << 10))
     tracemalloc.start()
     write_inventory(store, store.list("results/"))
     found = verify_study(store)
@@ -624,7 +624,7 @@ def test_verification_of_many_objects_holds_few_in_memory(tmp_path: Path) -> Non
 def test_thousands_of_problems_are_counted_not_listed() -> None:
     store = MemoryStore()
     for number in range(1200):
-        store.put(f"results/{number}.age", b"no ciphertext")
+        store.put(f"results/{number}.cell", b"no ciphertext")
     found = verify_study(store, [IDENTITY])
     assert len(found.problems) == 1001
     assert found.problems[-1] == ("and more", "1400 other problems")

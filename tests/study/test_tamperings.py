@@ -324,7 +324,7 @@ def _no_episode(folder: Callable[[str], str]) -> Callable[[World], str]:
 
 
 def _next_attempt(world: World) -> str:
-    return world.first("attempts/").replace("-0001.age", "-0002.age")
+    return world.first("attempts/").replace("-0001.cell", "-0002.cell")
 
 
 ALTERED, EXTRA = Seen("was altered: digest"), Seen("an extra object")

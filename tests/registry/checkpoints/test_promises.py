@@ -30,7 +30,7 @@ NAMES = [f"{number:064x}" for number in range(40)]
 
 
 def key(episode: str, attempt: int = 1) -> str:
-    return f"attempts/{episode[:2]}/{episode}-{attempt:04d}.age"
+    return f"attempts/{episode[:2]}/{episode}-{attempt:04d}.cell"
 
 
 @dataclass
@@ -149,7 +149,7 @@ def test_attempts_that_were_chosen_are_named(name: str, store: Store) -> None:
         for episode in NAMES:
             wave.store.replace(key(episode), b"again" + episode.encode())
     elif name == "results without attempts":
-        wave.store.put(f"results/ff/{'f' * 64}.age", b"a result")
+        wave.store.put(f"results/ff/{'f' * 64}.cell", b"a result")
     elif name == "an end before its beginning":
         for page in reversed([*wave.store.list(pages)]):
             wave.store.delete([page])

@@ -7,7 +7,7 @@ import { firstStamp } from "./stamps.js";
 const LATE_SECONDS = 1200; // from a step of an attempt to the stamp of its list
 const AHEAD_SECONDS = 60; // by which a worker's clock may be ahead of the authority's
 const MOST_REPEATED = 0.05; // of the episodes of a model in an arm
-const ATTEMPT = /^attempts\/[0-9a-f]{2}\/([0-9a-f]{64})-([0-9]{4})\.age$/;
+const ATTEMPT = /^attempts\/[0-9a-f]{2}\/([0-9a-f]{64})-([0-9]{4})\.cell$/;
 const STEP = "([0-9a-f]{64}) ([1-9][0-9]{0,3}) (\\d{4}-\\d\\d-\\d\\dT[\\d:]{8}Z)";
 const FORMS = [new RegExp(`^begin ${STEP}()$`), new RegExp(`^end ${STEP} ([0-9a-f]{64})$`)];
 const PAGE = /^([0-9]{6}-[0-9]+)\/([0-9]{6})\.txt$/;

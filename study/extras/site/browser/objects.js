@@ -10,7 +10,7 @@ const PROMISING = ["wave-closed", "graded", "regraded", "judge-checked", "calibr
 const RUN_FOLDERS = ["attempts/", "responses/", "results/"];
 const BY_DIGEST =
   /^(sealed\/[0-9a-f]{64}\.age$|inventory\/parts\/|checks\/|calibrations\/|checkpoints\/|files\/)/;
-const ATTEMPT = /^attempts\/[0-9a-f]{2}\/[0-9a-f]{64}-([0-9]{4})\.age$/;
+const ATTEMPT = /^attempts\/[0-9a-f]{2}\/[0-9a-f]{64}-([0-9]{4})\.cell$/;
 const LINE = /^([0-9a-f]{64}) {2}([!-~]+)$/;
 const REMOVED = "missing: it was removed from the store";
 
@@ -169,7 +169,7 @@ class Episodes {
       const before = n ? this.attempts[n - 1] : 0;
       const lost = `attempt ${before + 1} of this episode is not stored`;
       if (number > before + 1)
-        this.findings.add(`${this.stem}-${String(number).padStart(4, "0")}.age`, `${lost}, and this one is`);
+        this.findings.add(`${this.stem}-${String(number).padStart(4, "0")}.cell`, `${lost}, and this one is`);
     });
     this.reset("");
   }

@@ -37,7 +37,7 @@ def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (folder / "store/results").glob("*/*.age")}
+    return {path.name: path.read_bytes() for path in (folder / "store/results").glob("*/*.cell")}
 
 
 def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> None:
