@@ -204,12 +204,12 @@ class Keys:
     cell: CellKey | None = None  # the one key of a worker, for one cell
 
     def seal(self, name: str, data: bytes) -> bytes:
-        """Return an object of this name: sealed by the cell's key, else signed and encrypted to the
-        recipients. Raises RegistryError."""
-        if self.cell is not None:
+        """Return an object of this name: of a run's folders sealed by the cell's key, of any other
+        signed and encrypted to the recipients. Raises RegistryError."""
+        if self.cell is not None and name.startswith(RUN_FOLDERS):
             return self.cell.seal(name, data)
-        if self.signer is None:
-            raise RegistryError(f"{name}: nothing is stored without a key to sign it")
+        if self.signer is None or name.startswith(RUN_FOLDERS):
+            raise RegistryError(f"{name}: nothing is stored without the key of its author")
         return encrypt(sign_object(self.signer, name, data), self.recipients)
 
     def open(self, name: str, sealed: bytes) -> bytes:

@@ -9,12 +9,14 @@ from registry.draws.seeds import Draw, DrawTerms, allot_draw, announce_draw, rec
 from registry.ledger.chain import Ledger
 from registry.ledger.draw_records import Announcement, Parties, SealedSet
 from registry.sealing import (
+    CellKey,
     DrawnInstance,
     Keys,
     SealedSeeds,
     commitments_of,
     commitments_root,
     recipient_of,
+    run_name,
 )
 from registry.signing import Signer
 from registry.stores.base import Store
@@ -36,11 +38,12 @@ def announcement(parties: Parties = _NOBODY, study: str = "study") -> Announceme
 
 
 def keys_of(identity: str, run: str = "") -> Keys:
-    """Return the keys of an identity, which trust the keys that a ``run``'s identity has certified
-    too."""
-    signer = Signer.of(identity)
-    trusted = {signer.public, *([Signer.of(run).public] if run else [])}
-    return Keys((recipient_of(identity),), (identity,), signer, trusted)
+    """Return the keys of an identity, with those of the cells of a ``run``, else with that of a
+    cell."""
+    signer, own = Signer.of(identity), run_name(recipient_of(run or identity))
+    cell = None if run else CellKey.of(identity, own, "00" * 32)
+    runs = {own: run}.get if run else {}.get
+    return Keys((recipient_of(identity),), (identity,), signer, {signer.public}, runs, cell)
 
 
 def sealed_set(entries: Sequence[DrawnInstance], strata: Sequence[str], each: int) -> SealedSet:

@@ -3,7 +3,6 @@ one twice, together with its charge, and read again to count the amount spent.""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -249,7 +248,7 @@ class StoreJournal:
         names = tuple(store.list(self.stem))
         paid, kept = list[int](), list[Kept]()
         for name in names:
-            turn = int(re.split("[-.]", name.rpartition("/")[2])[1])
+            turn = int(name.rpartition("/")[2].split("-")[1].partition(".")[0])
             if not is_reply(name):
                 if name in self.tries:
                     kept.append(Kept(turn, failed=self.tries[name]))

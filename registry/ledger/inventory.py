@@ -74,7 +74,7 @@ class InventoryTrees:
             self.results.add(leaf)
         if self._counts(key):
             self.graded += 1
-            self._episodes.update(key.rpartition("/")[2].encode())
+            self._episodes.update(key.rpartition("/")[2].partition(".")[0].encode())
 
     def _counts(self, key: str) -> bool:
         if self.model:

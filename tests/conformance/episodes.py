@@ -173,7 +173,7 @@ def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
         now += 60.0
     if book.progress().exhausted:
         close_cell(cell, bench.store, bench.context, bench.catalog)
-    keys = bench.context.run_keys
+    keys = bench.context.keys_of(cell)
     return RESULT_CODEC.read(bench.store, result_key(cell.episode), keys), tuple(failed)
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from registry.canonical import digest_bytes
 from registry.checkpoints.checkpoint import sign_checkpoint
@@ -19,11 +20,12 @@ from registry.ledger.draw_records import Announcement, Beacon, SealedSet
 from registry.ledger.records import Leak
 from registry.result_row import Arm
 from registry.sealing import (
+    CellKey,
     DrawnInstance,
     commitments_of,
     commitments_root,
-    derive_identity,
     recipient_of,
+    run_name,
 )
 from registry.signing import Signer, derive_key, sign_object
 from registry.stores import MemoryStore
@@ -37,6 +39,7 @@ ROUND_1000 = (
     "e342b73a8dd2bacbe47e4b6b63ed5e39"
 )
 SECRET = "5e" * 32
+DATA = b'{"score":1}'
 
 
 def _seed(number: int) -> DrawnInstance:
@@ -139,8 +142,6 @@ def vectors() -> dict[str, Any]:
             "identity": IDENTITY,
             "signing secret": derive_key(IDENTITY, "dosimeter/signing/1").hex(),
             "signing public": signer.public,
-            "derived name": "example",
-            "derived recipient": recipient_of(derive_identity(IDENTITY, "example")),
         },
         "ledger record": {
             "bytes": store.get("ledger/00000000.json").decode(),
@@ -150,13 +151,27 @@ def vectors() -> dict[str, Any]:
         "checkpoint": _checkpoint(ledger, signer),
         "list of begun attempts": _begun(),
         "object": {
-            "name": "results/ab/" + "ab" * 32 + ".age",
+            "name": "grades/ab/" + "ab" * 32 + ".age",
             "data": '{"score":1}',
-            "plain": sign_object(
-                signer, "results/ab/" + "ab" * 32 + ".age", b'{"score":1}'
-            ).decode(),
+            "plain": sign_object(signer, "grades/ab/" + "ab" * 32 + ".age", DATA).decode(),
         },
+        "object of a cell": _cell_object(),
         "reveal": {"bytes": reveal.decode(), "content": digest_bytes(reveal)},
+    }
+
+
+def _cell_object() -> dict[str, str]:
+    recipient, name = recipient_of(IDENTITY), "results/ab/" + "ab" * 32 + ".cell"
+    cell = CellKey.of(IDENTITY, run_name(recipient), "ab" * 32)
+    with mock.patch("os.urandom", lambda size: b"\x0c" * size):
+        sealed = cell.seal(name, DATA)
+    return {
+        "run_recipient": recipient,
+        "run's identity": IDENTITY,
+        "name": name,
+        "data": DATA.decode(),
+        "key": cell.secret.hex(),
+        "object": sealed.hex(),
     }
 
 

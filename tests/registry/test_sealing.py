@@ -15,20 +15,22 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.errors import BrokenPromise, RegistryError
+from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.sealing import (
+    CellKey,
     DrawnSeed,
+    Keys,
     SealedSeeds,
     commit,
     commitments_of,
     decrypt,
-    derive_identity,
     encrypt,
     identity_of,
     new_identity,
     open_seeds,
     read_identities,
     recipient_of,
+    run_name,
     seal_seeds,
     write_identity,
 )
@@ -54,24 +56,54 @@ def test_each_recipient_can_open_and_nobody_else(data: bytes) -> None:
         decrypt(sealed, [new_identity()[0]], "x")
 
 
-def test_a_derived_key_is_of_its_name_and_its_owner() -> None:
-    one = derive_identity(IDENTITY, "sha256:aa")
-    assert decrypt(encrypt(b"x", [recipient_of(one)]), [one], "x") == b"x"
-    assert one == derive_identity(IDENTITY, "sha256:aa")
-    others = {derive_identity(OTHER, "sha256:aa"), derive_identity(IDENTITY, "sha256:ab"), IDENTITY}
-    assert len(others - {one}) == 3
-    with pytest.raises(RegistryError, match="not sealed to the key given"):
-        decrypt(encrypt(b"x", [recipient_of(one)]), [IDENTITY], "x")
+NAME = f"results/aa/{'aa' * 32}.cell"
+CELL = CellKey.of(IDENTITY, run_name(RECIPIENT), "aa" * 32)
+CELL_READER = Keys(runs={CELL.run: IDENTITY}.get)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.binary(max_size=5000))
+def test_a_cells_object_is_opened_with_its_key_and_with_its_runs(data: bytes) -> None:
+    worker = Keys(cell=CELL)
+    sealed = worker.seal(NAME, data)
+    assert worker.open(NAME, sealed) == CELL_READER.open(NAME, sealed) == data
+    assert sealed != worker.seal(NAME, data), "a nonce of its own"
+
+
+OTHERS = {
+    "of another cell": CellKey.of(IDENTITY, CELL.run, "bb" * 32),
+    "of another run's key": CellKey.of(OTHER, CELL.run, "aa" * 32),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_cells_object_by_another_key_is_foreign(name: str) -> None:
+    sealed = OTHERS[name].seal(NAME, b"x")
+    for keys in (CELL_READER, Keys(cell=CELL)):
+        with pytest.raises(ForeignObject, match="without the key of its cell"):
+            keys.open(NAME, sealed)
+    with pytest.raises(ForeignObject, match="without the key of its cell"):
+        CELL_READER.open(NAME, CELL.seal(NAME.replace(".cell", "-0001.cell"), b"x"))
+    with pytest.raises(ForeignObject, match="which is none of the study's"):
+        Keys().open(NAME, sealed)
+
+
+def test_no_flipped_bit_and_no_cut_of_a_cells_object_goes_unnoticed() -> None:
+    sealed = CELL.seal(NAME, b"secret")
+    altered = [
+        sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :]
+        for place in range(len(sealed))
+    ]
+    for each in (*altered, *(sealed[:end] for end in range(len(sealed))), sealed + b"x"):
+        with pytest.raises(ForeignObject):
+            CELL_READER.open(NAME, each)
 
 
 def test_derived_keys_are_hkdf_and_bech32() -> None:
     """RFC 5869 in another's words, and age's own reading of the key."""
-    derived = HKDF(SHA256(), 32, b"dosimeter/derived-identity", b"sha256:aa").derive(
-        IDENTITY.encode()
-    )
-    _, words = bech32.bech32_decode(derive_identity(IDENTITY, "sha256:aa").lower())
-    assert words is not None
-    assert bytes(bech32.convertbits(words, 5, 8, False) or []) == derived
+    derived = HKDF(SHA256(), 32, b"dosimeter/cell-key", b"aa" * 32).derive(IDENTITY.encode())
+    assert CELL.secret == derived
+    assert derived.hex() not in repr(Keys(cell=CELL))
     for secret in (bytes(32), b"\xff" * 32, *(os.urandom(32) for _ in range(50))):
         words = bech32.convertbits(secret, 8, 5)
         assert identity_of(secret) == bech32.bech32_encode("age-secret-key-", words).upper()

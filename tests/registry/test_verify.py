@@ -46,12 +46,15 @@ from registry.ledger.records import (
     record_digest,
 )
 from registry.sealing import (
+    CellKey,
     DrawnSeed,
     SealedSeeds,
     commitments_of,
     commitments_root,
     encrypt,
     new_identity,
+    open_run,
+    run_name,
     seal_seeds,
 )
 from registry.signing import Signer
@@ -110,7 +113,6 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
         replicates=(),
         schedule_seed=ZERO,
         run_recipient=run_recipient,
-        run_signer=Signer.of(run).public,
         run_key=f"{folder}/key.age",
         provenance=PROVENANCE,
         single_turn=(),
@@ -124,13 +126,15 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
 def close_wave(
     store: Store, ledger: Ledger, manifest: RunManifest, episodes: list[str]
 ) -> WaveClosed:
+    run = open_run(store.get(manifest.run_key), manifest, [IDENTITY])
     for episode in episodes:
+        cell = CellKey.of(run, run_name(manifest.run_recipient), episode)
         for key in (
             f"{episode_stem('responses/', episode)}.0000-0000.cell",
             f"{episode_stem('attempts/', episode)}-0000.cell",
             f"{episode_stem('results/', episode)}.cell",
         ):
-            put(store, key)
+            store.put(key, cell.seal(key, key.encode()))
     made = write_inventory(store, run_objects(store, manifest, frozenset(episodes).__contains__))
     closed = WaveClosed(
         wave=manifest.wave,
@@ -372,15 +376,17 @@ def test_a_cut_ledger_shows_only_against_a_head_noted_elsewhere(folder: Path) ->
 def test_objects_of_an_open_wave_are_counted_as_open(folder: Path) -> None:
     store = FolderStore(folder)
     ledger = signed_ledger(store)
-    begin_wave(store, ledger, ledger.find("preregistration")[0].record, 2)
-    put(store, f"attempts/ab/{'ab' * 32}-0001.cell")
+    begun = begin_wave(store, ledger, ledger.find("preregistration")[0].record, 2)
+    run = open_run(store.get(begun.run_key), begun, [IDENTITY])
+    cell = CellKey.of(run, run_name(begun.run_recipient), "ab" * 32)
+    key = f"attempts/ab/{'ab' * 32}-0001.cell"
+    store.put(key, cell.seal(key, b"an attempt"))
     found = _verify(folder)
     assert found.holds, found.problems
     # the run's key and instances, and the attempt
     assert dict(found.counts)["open objects (no record names them yet)"] == 3
-    stranger = keys_of(new_identity()[0])
     key = f"attempts/cd/{'cd' * 32}-0001.cell"
-    store.put(key, replace(stranger, recipients=(RECIPIENT,)).seal(key, b"forged"))
+    store.put(key, keys_of(new_identity()[0]).seal(key, b"forged"))
     assert _verify(folder, key=False).holds, "nobody without the key can see whose it is"
     assert "which is none of the study's" in dict(_verify(folder).problems)[key]
 
@@ -600,7 +606,7 @@ def test_what_lies_in_a_place_of_no_episode_is_no_object_of_a_run() -> None:
     owed = frozenset(EPISODES[:3]).__contains__
     before = list(run_objects(store, manifest, owed))
     episode = EPISODES[0]
-    for key in (f"results/{episode}.cell", f"results/zz/{episode}.age", f"responses/{episode}/a"):
+    for key in (f"results/{episode}.cell", f"results/zz/{episode}.cell", f"responses/{episode}/a"):
         store.put(key, b"")
     store.put(episode_stem("results/", episode), b"")
     assert list(run_objects(store, manifest, owed)) == before

@@ -21,7 +21,7 @@ from harness.sweep.workbench import Workbench
 from registry.errors import ForeignObject, RegistryError
 from registry.ledger.records import RunManifest, WaveClosed
 from registry.provenance import utc_now
-from registry.sealing import Keys, encrypt, new_identity
+from registry.sealing import encrypt, new_identity
 from registry.signing import Signer, sign_object
 from registry.stores.base import Store
 from registry.verify.verify import verify_study
@@ -55,7 +55,7 @@ class Begun:
         assert found is not None
         self.manifest: RunManifest = found
         self.context = context_of(study, found, pinned_image(study.protocol), 1)
-        self.readers = replace(study.keys(), trusted=frozenset((found.run_signer,)))
+        self.readers = study.keys()
 
 
 @pytest.fixture
@@ -138,19 +138,16 @@ def by_a_stranger(it: Begun, key: str, data: bytes) -> bytes:
 
 
 def by_another_cell(it: Begun, key: str, data: bytes) -> bytes:
-    """By a captured worker: with the key and the certificate of a cell that it was leased."""
+    """By a captured worker: with the key of a cell that it was leased."""
     made, cells = it.context, it.cells
     mine = next(cell for cell in cells if result_key(cell.episode) != key)
-    signer = made.keys_of(mine).signer
-    assert signer is not None
-    return encrypt(sign_object(signer, key, improved(opened(it, key, data))), it.study.recipients())
+    return made.keys_of(mine).seal(key, improved(opened(it, key, data)))
 
 
 def under_another_name(it: Begun, key: str, data: bytes) -> bytes:
     """The honest result of another episode, signed for that one's name."""
     other = next(cell for cell in it.cells if result_key(cell.episode) != key)
-    keys = replace(it.context.keys_of(other), recipients=it.study.recipients())
-    return keys.seal(result_key(other.episode), opened(it, key, data))
+    return it.context.keys_of(other).seal(result_key(other.episode), opened(it, key, data))
 
 
 def noise(it: Begun, key: str, data: bytes) -> bytes:
@@ -187,7 +184,7 @@ def test_a_forged_attempt_and_reply_are_left_out_and_replaced(it: Begun) -> None
     model = next(pin for pin in made.plan.models if pin.name == cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(model), cell.episode, 0)
     own = made.keys_of(cell)
-    forger = Keys(own.recipients, own.identities, STRANGER, own.trusted)
+    forger = replace(made, run_identity=new_identity()[0]).keys_of(cell)
     reply = Reply(Message(Role.ASSISTANT, "forged"), Usage(), "v")
     ReplyStore(it.study.store, charge, forger).attempt(1).save(0, reply)
     assert ReplyStore(it.study.store, charge, own).attempt(1).load(0) is None
@@ -200,27 +197,28 @@ def test_a_forged_attempt_and_reply_are_left_out_and_replaced(it: Begun) -> None
     bench.close()
 
 
-def test_a_cells_certificate_is_for_that_cell_and_by_its_run(it: Begun) -> None:
+def test_the_key_of_a_cell_is_for_that_cell_and_of_its_run(it: Begun) -> None:
     made, (one, other, *_) = it.context, it.cells
     leased = made.lease(one)
-    worker = replace(made, run_identity="")
-    sealed = worker.keys_of(leased).seal(result_key(one.episode), b"{}")
-    reader = replace(it.readers, identities=worker.keys_of(leased).identities)
-    assert reader.open(result_key(one.episode), sealed).rstrip() == b"{}"
-    with pytest.raises(ForeignObject, match=r"its signature is not of what it holds|none of the"):
-        reader.open(result_key(other.episode), sealed)
-    stolen = worker.keys_of(leased).seal(result_key(other.episode), b"{}")
+    worker = replace(made, run_identity="").keys_of(leased)
+    sealed = worker.seal(result_key(one.episode), b"{}")
+    assert it.readers.open(result_key(one.episode), sealed) == b"{}"
+    with pytest.raises(ForeignObject, match="without the key of its cell"):
+        it.readers.open(result_key(other.episode), sealed)
+    stolen = worker.seal(result_key(other.episode), b"{}")
+    with pytest.raises(ForeignObject, match="without the key of its cell"):
+        it.readers.open(result_key(other.episode), stolen)
+    identity, recipient = new_identity()
+    elsewhere = replace(made, run_identity=identity, run_recipient=recipient).keys_of(one)
     with pytest.raises(ForeignObject, match="which is none of the study's"):
-        reader.open(result_key(other.episode), stolen)
-    foreign_run, _ = new_identity()
-    elsewhere = replace(made, run_identity=foreign_run).keys_of(replace(one, key=leased.key))
-    with pytest.raises(ForeignObject, match="which is none of the study's"):
-        reader.open(result_key(one.episode), elsewhere.seal(result_key(one.episode), b"{}"))
+        it.readers.open(result_key(one.episode), elsewhere.seal(result_key(one.episode), b"{}"))
 
 
-def test_nothing_is_stored_without_a_key_to_sign_it(it: Begun) -> None:
-    with pytest.raises(RegistryError, match="nothing is stored without a key to sign it"):
-        Keys(it.study.recipients()).seal("results/x", b"{}")
+@pytest.mark.parametrize("name", ["results/x", "grades/x"])
+def test_nothing_is_stored_without_the_key_of_its_author(it: Begun, name: str) -> None:
+    keys = replace(it.study.keys(), signer=None)
+    with pytest.raises(RegistryError, match="nothing is stored without the key of its author"):
+        keys.seal(name, b"{}")
 
 
 def test_a_captured_worker_has_the_key_of_no_other_cell(it: Begun) -> None:
@@ -228,6 +226,6 @@ def test_a_captured_worker_has_the_key_of_no_other_cell(it: Begun) -> None:
     worker = replace(made, run_identity="")
     leased = made.lease(one)
     assert hex_of(other.episode) not in repr(leased)
-    assert worker.keys_of(leased).signer != made.keys_of(other).signer
+    assert worker.keys_of(leased).cell != made.keys_of(other).cell
     with pytest.raises(RegistryError):
         worker.keys_of(other)

@@ -21,6 +21,7 @@ from harness.sweep.metrics import MetricRecorder
 from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
 from harness.sweep.workbench import RunContext
 from registry.sealing import new_identity
+from registry.signing import Signer
 from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.progress import wait_until
@@ -35,14 +36,17 @@ DEAD = replace(Process.current(), start=1)  # its number was given to another si
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
     """Of a run of which a driver has opened an epoch, whose worker has claimed two cells."""
+    signer = Signer(b"\x07" * 32)
     made = paid_cells.bench("http://127.0.0.1:9", str(tmp_path), STUDY, RUN).context
+    made = replace(made, trusted=frozenset((signer.public,)))
     root = Seed(bytes(32))
     spec = TaskSpec("compute_average", "3", "easy", ())
     family = INSTALLED.family(spec.family)
     seeds = [root.child("cell", number) for number in range(COUNT)]
     subjects = tuple(WaveInstance(spec, family.generate("easy", seed).id, seed) for seed in seeds)
     store = FolderStore(tmp_path)
-    INSTANCES_CODEC.write(store, instances_key(made.run_recipient), subjects, made.run_keys)
+    keys = replace(made.run_keys, signer=signer)
+    INSTANCES_CODEC.write(store, instances_key(made.run_recipient), subjects, keys)
     return made
 
 

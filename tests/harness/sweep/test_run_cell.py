@@ -22,7 +22,7 @@ from harness.sweep.run_cell import close_cell, keep_killed, run_cell
 from harness.sweep.schedule import WavePlan
 from harness.sweep.workbench import RunContext, Workbench, check_host
 from registry.canonical import digest_bytes
-from registry.errors import BrokenPromise, RegistryError
+from registry.errors import BrokenPromise
 from registry.ledger.begun import find_heads, read_list
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, installed_packages
@@ -89,7 +89,7 @@ def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) ->
     assert work.store.exists(attempt_key(EPISODE, 1)), "a failed attempt is data"
     close_cell(CELL, work.store, work.context, work.catalog)
     key = next(iter(work.store.list("results/")))
-    result: EpisodeResult = RESULT_CODEC.read(work.store, key, keys_of(IDENTITY))
+    result: EpisodeResult = RESULT_CODEC.read(work.store, key, keys_of(IDENTITY, IDENTITY))
     assert result.status is Status.MISSING
 
 
@@ -116,7 +116,7 @@ def test_a_cell_that_was_given_up_for_killed_workers_is_missing(sandboxes: Local
     assert (failed.error_class, failed.replies) == ("worker:killed", 2)
     close_cell(CELL, store, context, work.catalog)
     (key,) = store.list("results/")
-    result: EpisodeResult = RESULT_CODEC.read(store, key, keys_of(IDENTITY))
+    result: EpisodeResult = RESULT_CODEC.read(store, key, keys_of(IDENTITY, IDENTITY))
     assert (result.status, result.error_class) == (Status.MISSING, "worker:killed")
 
 
@@ -130,8 +130,10 @@ def test_a_worker_has_the_keys_of_its_cells_and_no_other(sandboxes: LocalSandbox
     assert leased.key not in repr(leased)
     assert not run_cell(leased, worker, noon).finished
     assert worker.store.exists(attempt_key(EPISODE, 2)), "it went on from the first attempt"
-    with pytest.raises(RegistryError, match="not sealed to the key given"):
-        run_cell(replace(other, key=leased.key), worker, noon)
+    run_cell(replace(other, key=leased.key), worker, noon)
+    with pytest.raises(ForeignObject, match="without the key of its cell"):
+        place = attempt_key(other.episode, 1)
+        EPISODE_CODEC.read(worker.store, place, driver.context.keys_of(other))
 
 
 def test_other_instances_than_those_drawn_are_refused_quietly(sandboxes: LocalSandboxes) -> None:

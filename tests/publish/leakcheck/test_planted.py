@@ -37,7 +37,7 @@ from PIL import Image
 from generators.seed import Seed
 from publish.leakcheck.check import find_leaks, release_needles, scan_paths
 from publish.leakcheck.secrets import Needles
-from registry.sealing import derive_identity, new_identity
+from registry.sealing import new_identity
 from registry.signing import Signer
 from tests.cases import cases
 from tests.publish.leakcheck.test_check import Made, release_table
@@ -250,7 +250,6 @@ FORMS: dict[str, tuple[str, Callable[[Made], bytes | str]]] = {
     "study's signing key": ("the study's key", lambda m: Signer.of(STUDY_KEY).secret.hex()),
     "run key": ("a run's key", lambda m: RUN_KEY),
     "key of somebody else": ("age secret key", lambda m: FOREIGN_KEY),
-    "key of a cell": ("age secret key", lambda m: derive_identity(RUN_KEY, "cell")),
     "exact truth value": ("truth table", lambda m: f"it is {max(map(repr, m.readings), key=len)}."),
     "exact truth value in e-notation": (
         "truth table",

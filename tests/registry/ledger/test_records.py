@@ -41,21 +41,7 @@ def test_fields_of_a_draw_and_a_run_at_their_defaults_are_left_out() -> None:
     assert "reserve" not in record_body(sealed)
     assert record_body(replace(sealed, reserve=(2, 2)))["reserve"] == (2, 2)
     run = RunManifest(
-        "study",
-        0,
-        "p",
-        "ee",
-        (),
-        (),
-        "local",
-        "",
-        (),
-        "00",
-        "age1",
-        "5e" * 32,
-        "runs/x/key.age",
-        MADE,
-        (),
+        "study", 0, "p", "ee", (), (), "local", "", (), "00", "age1", "runs/x/key.age", MADE, ()
     )
     assert not {"tranches", "retention", "prices"} & set(record_body(run))
     told = replace(run, tranches=((0, 1),), retention=(("m", "none"),))

@@ -185,7 +185,7 @@ function sumUp({ kind, record, lines }) {
     const leaf = fromHex(found.slice(7));
     objects.addHash(leafHash(concat(utf8(key), leaf)));
     if (key.startsWith("results/")) results.addHash(leafHash(leaf));
-    if (counts(key)) graded.push(key.split("/").at(-1));
+    if (counts(key)) graded.push(key.split("/").at(-1).split(".")[0]);
   }
   return { objects, results, graded: graded.length, episodes: toHex(sha256(utf8(graded.join("")))) };
 }
