@@ -22,7 +22,7 @@ from harness.sweep.run_cell import close_cell, keep_killed, run_cell
 from harness.sweep.schedule import WavePlan
 from harness.sweep.workbench import RunContext, Workbench, check_host
 from registry.canonical import digest_bytes
-from registry.errors import BrokenPromise
+from registry.errors import BrokenPromise, ForeignObject
 from registry.ledger.begun import find_heads, read_list
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, installed_packages
@@ -131,8 +131,8 @@ def test_a_worker_has_the_keys_of_its_cells_and_no_other(sandboxes: LocalSandbox
     assert not run_cell(leased, worker, noon).finished
     assert worker.store.exists(attempt_key(EPISODE, 2)), "it went on from the first attempt"
     run_cell(replace(other, key=leased.key), worker, noon)
+    place = attempt_key(other.episode, 1)
     with pytest.raises(ForeignObject, match="without the key of its cell"):
-        place = attempt_key(other.episode, 1)
         EPISODE_CODEC.read(worker.store, place, driver.context.keys_of(other))
 
 
