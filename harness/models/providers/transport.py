@@ -99,9 +99,9 @@ def keeping_client(seconds: float) -> httpx2.AsyncClient:
 
 
 async def _unpacked(chunks: AsyncIterable[bytes], encoding: str) -> AsyncIterator[bytes]:
-    """Yield a body unpacked, as it comes, in pieces of at most a megabyte (DEFLATE packs 1,032 bytes
-    into one): what is too long is noticed soon. A form that no request asks for stays packed, and
-    no SDK can read it."""
+    """Yield a body unpacked, as it comes, in pieces of at most a megabyte (DEFLATE packs up to
+    1,032 bytes into one): what is too long is noticed soon. A form that no request asks for stays
+    packed, and no SDK can read it."""
     unpack = zlib.decompressobj(_GZIP_OR_ZLIB) if encoding in _PACKED else None
     async for chunk in chunks:
         for start in range(0, len(chunk), 1000):
