@@ -135,7 +135,7 @@ def _other_content(target: Target, tag: str) -> PublishError:
 
 
 def client() -> ModuleType:
-    """huggingface_hub without its bars and its log (what fails is one message of ours), and without
+    """huggingface_hub without its bars and its log (what fails is one message of the caller), and without
     Xet, with which an upload may take several commits."""
     os.environ["HF_HUB_DISABLE_XET"] = "1"
     import huggingface_hub
