@@ -135,8 +135,8 @@ def _other_content(target: Target, tag: str) -> PublishError:
 
 
 def client() -> ModuleType:
-    """huggingface_hub without its bars and its log (what fails is one message of ours), and without
-    Xet, with which an upload may take several commits."""
+    """huggingface_hub without its bars, without its log (what fails is one message of the caller),
+    and without Xet, with which an upload may take several commits."""
     os.environ["HF_HUB_DISABLE_XET"] = "1"
     import huggingface_hub
     import huggingface_hub.constants
