@@ -20,6 +20,7 @@ from registry.sealing import (
 )
 from registry.signing import Signer
 from registry.stores.base import Store
+from study.workspace.study import Study
 
 SIGNER = Signer(bytes(range(32)))
 
@@ -44,6 +45,15 @@ def keys_of(identity: str, run: str = "") -> Keys:
     cell = None if run else CellKey.of(identity, own, "00" * 32)
     runs = {own: run}.get if run else {}.get
     return Keys((recipient_of(identity),), (identity,), signer, {signer.public}, runs, cell)
+
+
+def keys_of_cell(study: Study, key: str) -> Keys:
+    """Return the keys to write an object of a cell of a study again, by its name."""
+    run = study.store.get(key)[17:81].decode()  # of the line that begins it
+    named = (each.record for each in study.ledger.find("run-manifest"))
+    manifest = next(each for each in named if run_name(each.run_recipient) == run)
+    episode = key.rpartition("/")[2][:64]
+    return Keys(cell=CellKey.of(study.run_identity(manifest), run, episode))
 
 
 def sealed_set(entries: Sequence[DrawnInstance], strata: Sequence[str], each: int) -> SealedSet:

@@ -111,7 +111,7 @@ def make_records(waves: Sequence[tuple[int, Sequence[Agent]]], **plan: object) -
         RunManifest(
             "A study", wave, registration, sealed.root,
             tuple(ModelPin(a.name, "built-in", "scripted-1") for a in agents), (), "docker",
-            "runc", (promised.replicates,) * len(agents), "00", "age1", "5e" * 32,
+            "runc", (promised.replicates,) * len(agents), "00", "age1",
             "runs/x/key.age", made, (),
         )
         for wave, agents in waves

@@ -104,7 +104,7 @@ function compare({ begun, ended, waits }, objects, unnamed) {
   const stored = new Map(attempts.map(([attempt, found]) => [`${attempt[1]} ${Number(attempt[2])}`, found]));
   const episodes = new Set(attempts.map(([attempt]) => attempt[1]));
   const results = new Set(
-    objects.filter(([key]) => key.startsWith("results/")).map(([key]) => key.slice(-68, -4)),
+    objects.filter(([key]) => key.startsWith("results/")).map(([key]) => key.split("/").at(-1).slice(0, 64)),
   );
   const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
   const begins = total([...begun.values()]);

@@ -65,7 +65,6 @@ def run_of(
         (1,) * len(models),
         "00",
         "age1",
-        "5e" * 32,
         f"runs/{wave}/key.age",
         MADE,
         (),

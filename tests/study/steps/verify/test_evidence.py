@@ -30,6 +30,7 @@ from study.steps.verify.regrade import differences, regrade_study
 from study.steps.verify.verify import VerifyRequest, check_reports, verify
 from study.workspace.address import open_study
 from study.workspace.study import Study
+from tests.ledgers import keys_of_cell
 
 
 @pytest.fixture
@@ -141,8 +142,9 @@ def test_regrading_takes_the_key(study: Study, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_row_is_named_whose_replies_this_code_reads_otherwise(study: Study) -> None:
-    key, keys = next(study.store.list("attempts/")), study.keys()
-    attempt = EPISODE_CODEC.read(study.store, key, keys)
+    key = next(study.store.list("attempts/"))
+    attempt = EPISODE_CODEC.read(study.store, key, study.keys())
+    keys = keys_of_cell(study, key)
     raw = b'{"choices": [{"message": {"content": "SECRET"}, "finish_reason": "stop"}]}'
     readings = (digest_reading("chat", 200, raw), "chat 200 sha256:0")
     for reading in readings:
