@@ -45,7 +45,6 @@ _HEX32 = re.compile("[0-9a-f]{64}")
 _FORMAT = "dosimeter/sealed-set/1"
 _PREFIX = "age-secret-key-"
 _CELL = re.compile(rb"dosimeter-cell/1 ([0-9a-f]{64})\n")
-_NONCE = 12  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,23 +171,17 @@ class CellKey:
 
     def seal(self, name: str, data: bytes) -> bytes:
         """Return an object of this name."""
-        nonce = os.urandom(_NONCE)
+        nonce = os.urandom(12)
         sealed = ChaCha20Poly1305(self.secret).encrypt(nonce, data, name.encode())
         return b"".join((f"dosimeter-cell/1 {self.run}\n".encode(), nonce, sealed))
 
     def open(self, name: str, sealed: bytes) -> bytes:
         """Return what was sealed under a name. Raises ForeignObject."""
-        line = sealed.find(b"\n") + 1
-        nonce, body = sealed[line : line + _NONCE], sealed[line + _NONCE :]
+        body = sealed.partition(b"\n")[2]
         try:
-            return ChaCha20Poly1305(self.secret).decrypt(nonce, body, name.encode())
+            return ChaCha20Poly1305(self.secret).decrypt(body[:12], body[12:], name.encode())
         except (InvalidTag, ValueError):
-            raise ForeignObject(
-                f"{name}: altered, or written under this name without the key of its cell"
-            ) from None
-
-
-_NO_RUN: dict[str, str] = {}
+            raise ForeignObject(f"{name}: altered, or not by the key of its cell") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +193,7 @@ class Keys:
     signer: Signer | None = None
     trusted: Collection[str] = ()  # public signing keys
     # Return the identity of a run by its name, if the run counts.
-    runs: Callable[[str], str | None] = field(default=_NO_RUN.get, repr=False)
+    runs: Callable[[str], str | None] | None = field(default=None, repr=False)
     cell: CellKey | None = None  # the one key of a worker, for one cell
 
     def seal(self, name: str, data: bytes) -> bytes:
@@ -226,7 +219,7 @@ class Keys:
         run = found[1].decode()
         if self.cell is not None and self.cell.run == run:
             return self.cell
-        if not (identity := self.runs(run)):
+        if not (identity := self.runs and self.runs(run)):
             raise ForeignObject(f"{name}: of the run {run[:16]}…, which is none of the study's")
         return CellKey.of(identity, run, name.rpartition("/")[2][:64])
 

@@ -128,10 +128,8 @@ class Findings:
         return Keys(identities=tuple(self.identities or ()), trusted=signers, runs=runs)
 
     def _identity_of(self, run: str) -> str | None:
-        for each in self.manifests.values():
-            if run_name(each.run_recipient) == run:
-                return open_run(self.store.get(each.run_key), each, self.identities or ())
-        return None
+        found = {run_name(each.run_recipient): each for each in self.manifests.values()}.get(run)
+        return found and open_run(self.store.get(found.run_key), found, self.identities or ())
 
     def result(self) -> Verification:
         """Return what was found."""

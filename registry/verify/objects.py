@@ -64,7 +64,6 @@ _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 # Encrypted without a signature: a digest or a key in the ledger, or an HMAC, stands for it; or it
 # is a sweep's sign of life, which is no evidence.
 _UNSIGNED = re.compile(r"sealed/.*|files/.*|tables/.*|epochs/.*|runs/[0-9a-f]{64}/key\.age")
-_SEALED_ENDINGS = (".age", ".cell")
 _REMOVED = "missing: it was removed from the store"
 _FOREIGN = "foreign/"
 _ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/[0-9a-f]{64}-([0-9]{4})\.cell")
@@ -179,7 +178,11 @@ def _check_object(findings: Findings, key: str, promised: set[str]) -> None:
     findings.counts["objects" if promised else unnamed] += 1
     for digest in promised - {actual}:
         findings.add(key, f"was altered: digest {digest} expected, {actual} found")
-    if findings.identities is None or not key.endswith(_SEALED_ENDINGS) or key.startswith(_FOREIGN):
+    if (
+        findings.identities is None
+        or not key.endswith((".age", ".cell"))
+        or key.startswith(_FOREIGN)
+    ):
         return
     if promised <= {actual}:
         try:

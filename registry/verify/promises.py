@@ -196,9 +196,7 @@ class _Attempts:
         objects = [*read_inventory(findings.store, closed.objects_root)]
         attempts = ((_ATTEMPT.fullmatch(key), digest) for key, digest in objects)
         stored = {(a[1], int(a[2])): digest[-64:] for a, digest in attempts if a}
-        results = frozenset(
-            key.rpartition("/")[2][:64] for key, _ in objects if key.startswith("results/")
-        )
+        results = frozenset(key[-69:-5] for key, _ in objects if key.startswith("results/"))
         return cls(stored, results, begun, ended, unnamed, (min(waits), max(waits)))
 
     @property

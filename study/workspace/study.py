@@ -131,11 +131,9 @@ class Study:
 
     def _run_identity(self, run: str) -> str | None:
         """Return the identity of a run by its name, if the ledger has the run."""
-        manifests: Iterable[RunManifest] = (
-            each.record for each in self.ledger.find("run-manifest")
-        )
-        found = (each for each in manifests if run_name(each.run_recipient) == run)
-        return next(map(self.run_identity, found), None)
+        runs = [entry.record for entry in self.ledger.find("run-manifest")]
+        named: dict[str, RunManifest] = {run_name(each.run_recipient): each for each in runs}
+        return self.run_identity(named[run]) if run in named else None
 
     def run_identity(self, manifest: RunManifest) -> str:
         """Return the key of a run. Needs the study's key or the operator's. Raises RegistryError,

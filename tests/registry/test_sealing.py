@@ -80,9 +80,9 @@ OTHERS = {
 def test_a_cells_object_by_another_key_is_foreign(name: str) -> None:
     sealed = OTHERS[name].seal(NAME, b"x")
     for keys in (CELL_READER, Keys(cell=CELL)):
-        with pytest.raises(ForeignObject, match="without the key of its cell"):
+        with pytest.raises(ForeignObject, match="not by the key of its cell"):
             keys.open(NAME, sealed)
-    with pytest.raises(ForeignObject, match="without the key of its cell"):
+    with pytest.raises(ForeignObject, match="not by the key of its cell"):
         CELL_READER.open(NAME, CELL.seal(NAME.replace(".cell", "-0001.cell"), b"x"))
     with pytest.raises(ForeignObject, match="which is none of the study's"):
         Keys().open(NAME, sealed)

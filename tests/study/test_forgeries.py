@@ -203,10 +203,10 @@ def test_the_key_of_a_cell_is_for_that_cell_and_of_its_run(it: Begun) -> None:
     worker = replace(made, run_identity="").keys_of(leased)
     sealed = worker.seal(result_key(one.episode), b"{}")
     assert it.readers.open(result_key(one.episode), sealed) == b"{}"
-    with pytest.raises(ForeignObject, match="without the key of its cell"):
+    with pytest.raises(ForeignObject, match="not by the key of its cell"):
         it.readers.open(result_key(other.episode), sealed)
     stolen = worker.seal(result_key(other.episode), b"{}")
-    with pytest.raises(ForeignObject, match="without the key of its cell"):
+    with pytest.raises(ForeignObject, match="not by the key of its cell"):
         it.readers.open(result_key(other.episode), stolen)
     identity, recipient = new_identity()
     elsewhere = replace(made, run_identity=identity, run_recipient=recipient).keys_of(one)

@@ -132,7 +132,7 @@ def test_a_worker_has_the_keys_of_its_cells_and_no_other(sandboxes: LocalSandbox
     assert worker.store.exists(attempt_key(EPISODE, 2)), "it went on from the first attempt"
     run_cell(replace(other, key=leased.key), worker, noon)
     place = attempt_key(other.episode, 1)
-    with pytest.raises(ForeignObject, match="without the key of its cell"):
+    with pytest.raises(ForeignObject, match="not by the key of its cell"):
         EPISODE_CODEC.read(worker.store, place, driver.context.keys_of(other))
 
 
