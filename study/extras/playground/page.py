@@ -49,9 +49,8 @@ def _preview(asset: Asset) -> str:
         text = ""
     if not text:
         return f"<p>{name} ({size}, no text)</p>"
-    cut = "" if len(text) <= PREVIEW else "\n…"
-    shown = escape(text[:PREVIEW])
-    return f"<details><summary>{name} ({size})</summary><pre tabindex=0>{shown}{cut}</pre></details>"
+    shown = escape(text[:PREVIEW]) + ("" if len(text) <= PREVIEW else "\n…")
+    return f"<details><summary>{name} ({size})</summary><pre tabindex=0>{shown}</pre></details>"
 
 
 def _data(media_type: str, data: bytes) -> str:
