@@ -1,17 +1,19 @@
-"""The example observatory: the stored demo study, and published scores tested again.
+"""The example observatory: the stored demo study, published scores tested again, and further
+studies, such as the calibration study that ``make calibrate`` makes.
 
-python -m examples.observatory.build OUT            # the site, the same bytes each time
-python -m examples.observatory.build OUT docs/images   # and pictures of its pages
+python -m examples.observatory.build OUT [STUDY…]   # the site; the same bytes from the same studies
+python -m examples.observatory.build OUT calibration-study --pictures docs/images   # and pictures
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import shutil
-import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -33,15 +35,17 @@ PICTURES: dict[
 }
 
 
-def build(out: Path) -> int:
-    """Write the site, and return the number of its files."""
+def build(out: Path, studies: Sequence[str] = ()) -> int:
+    """Write the site, with further studies as ``dosimeter site`` takes them; return the number of
+    its files."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         with tarfile.open(DEMO) as archive:
             archive.extractall(place, filter="data")
         for name, allocation in TABLES.items():
             _write_report(place / name, name, allocation)
-        return make_site(out, [str(place / "demo-study"), *(str(place / name) for name in TABLES)])
+        made = [str(place / name) for name in ("demo-study", *TABLES)]
+        return make_site(out, [*made, *studies])
 
 
 def _write_report(folder: Path, name: str, allocation: str) -> None:
@@ -71,6 +75,11 @@ def take_pictures(site: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(f"{build(Path(sys.argv[1]))} files in {sys.argv[1]}")
-    if sys.argv[2:]:
-        take_pictures(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(prog="python -m examples.observatory.build")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("studies", nargs="*", metavar="STUDY")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER")
+    given = parser.parse_args()
+    print(f"{build(given.out, given.studies)} files in {given.out}")
+    if given.pictures:
+        take_pictures(given.out, given.pictures)

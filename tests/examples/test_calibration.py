@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -56,30 +57,35 @@ def weights_of(name: str) -> dict[str, np.ndarray]:
 MODELS = cases(__file__, "models")
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the example's study with the stored models: both waves are swept over HTTP, the
-    public arm is released between them, and nothing is reported."""
-    folder = tmp_path_factory.mktemp("doses") / "study"
+def sweep_stored(folder: Path, models: Mapping[str, tuple[str, list[int]]], arm: int) -> Study:
+    """Make the example's study with this many instances an arm and stored models, by name each the
+    weights and doses: base-1 is swept over HTTP, the public arm is released, and the others are
+    swept. With 400 the draw is the one that they were trained on. Nothing is reported."""
     (folder / FOLDER).mkdir(parents=True)
-    models = {}
-    for name, (stored, doses) in MODELS.items():
+    trained = {}
+    for name, (stored, doses) in models.items():
         path = folder / FOLDER / f"{name}.npz"
         shutil.copy(STORED / f"{stored}.npz", path)
-        models[name] = TrainedModel(served_name(path), doses, 1, 0, "", 0)
-    summary = {"models": {name: asdict(model) for name, model in models.items()}}
+        trained[name] = TrainedModel(served_name(path), tuple(doses), 1, 0, "", 0)
+    summary = {"models": {name: asdict(model) for name, model in trained.items()}}
     (folder / FOLDER / "trained.json").write_text(json.dumps(summary))
-    text = run.EXAMPLE.read_text().replace("seeds_per_arm: 400", "seeds_per_arm: 10")
-    (folder / "study.yaml").write_text(f"{text}\nplan: {{permutations: 199}}\n")
+    text = run.EXAMPLE.read_text().replace("seeds_per_arm: 400", f"seeds_per_arm: {arm}")
+    (folder / "study.yaml").write_text(f"{text}\nplan: {{permutations: 1999}}\n")
     with serving(folder / FOLDER, port=0) as url:
-        run.write_models(folder, models, [["base-1"], ["dose-00-1", "dose-04-1", "mixed-1"]], url)
+        run.write_models(folder, trained, [["base-1"], [*models][1:]], url)
         stated = (folder / "study.yaml").read_text()
         (folder / "study.yaml").unlink()
         study = make_study(folder, stated)
-        run_wave(study, 0)
+        run_wave(study, 0, parallel=4)
         pipeline.publish(study, None, lambda *step: None)
-        run_wave(study, 1)
-    return folder
+        run_wave(study, 1, parallel=4)
+    return study
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small study of it."""
+    return sweep_stored(tmp_path_factory.mktemp("doses") / "study", MODELS, 10).folder
 
 
 @pytest.fixture

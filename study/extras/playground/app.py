@@ -41,7 +41,8 @@ figure {display: inline-block; margin: 4px}
 figure img {max-width: 260px; max-height: 260px; border: 1px solid #888}
 pre {white-space: pre-wrap; overflow-wrap: anywhere; max-height: 24em; overflow: auto}
 figcaption {font-size: 80%; overflow-wrap: anywhere; max-width: 260px}
-a[download] {color: inherit}
+a[download], .info-text {color: inherit}
+button.primary, button.primary:hover {background: #c2410c}
 td, th {text-align: left; padding: 2px 12px 2px 0; vertical-align: top}
 """
 _INTRO = """# Playground
@@ -113,7 +114,7 @@ def build_app() -> gr.Blocks:
         with gr.Column(visible=False) as instance:
             prompt = gr.Textbox(label="Prompt", lines=10, max_lines=30, interactive=False)
             files = gr.HTML(container=True, padding=True)
-            schema = gr.Code(label="JSON Schema of the answer", language="json", max_lines=12)
+            schema = gr.Textbox(label="JSON Schema of the answer", max_lines=12, interactive=False)
             answer = gr.Textbox(
                 label="Your answer",
                 info="One JSON object, between <answer> and </answer> if text stands around it.",

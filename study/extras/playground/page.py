@@ -49,9 +49,8 @@ def _preview(asset: Asset) -> str:
         text = ""
     if not text:
         return f"<p>{name} ({size}, no text)</p>"
-    cut = "" if len(text) <= PREVIEW else "\n…"
-    shown = escape(text[:PREVIEW])
-    return f"<details><summary>{name} ({size})</summary><pre>{shown}{cut}</pre></details>"
+    shown = escape(text[:PREVIEW]) + ("" if len(text) <= PREVIEW else "\n…")
+    return f"<details><summary>{name} ({size})</summary><pre tabindex=0>{shown}</pre></details>"
 
 
 def _data(media_type: str, data: bytes) -> str:
@@ -92,4 +91,4 @@ def key_html(made: Made) -> str:
         asked = "<br>".join([*texts, *more])
         rows.append(f"<tr><td>{escape(parts[0].criterion)}</td><td>{asked}</td></tr>")
     table = f"<table><tr><th>Criterion</th><th>Asks</th></tr>{''.join(rows)}</table>"
-    return f"<p>An answer with full marks:</p><pre>{key}</pre><p>The rubric:</p>{table}"
+    return f"<p>An answer with full marks:</p><pre tabindex=0>{key}</pre><p>The rubric:</p>{table}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,14 +19,9 @@ import pytest
 
 from study.extras.playground.work import make
 from tests.cases import cases
+from tests.study.extras.site.browser import MARKS, accessibility, open_browser
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None and os.environ.get("CI") != "true", reason="needs Chromium"
-    ),
-]
+pytestmark = MARKS
 SERVE = cases(__file__, "serve")
 
 
@@ -61,12 +55,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        made = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with open_browser() as made:
         yield made
-        made.close()
 
 
 def expect(place: Any) -> Any:
@@ -95,22 +85,24 @@ def test_instances_are_made_answered_and_graded(served: Served, browser: Any) ->
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda each: errors.append(each.text) if each.type == "error" else None)
     page.goto(served.address)
-    ask(page, "order_statistics", "seed of a visitor")
-    made = make("order_statistics", "easy", "seed of a visitor")
+    ask(page, "compute_average", "seed of a visitor")
+    made = make("compute_average", "easy", "seed of a visitor")
     expect(page.get_by_label("Prompt")).to_have_value(made.instance.brief.prompt)
     key = json.dumps(made.key)
     assert key not in page.content()
-    page.get_by_text("lists.txt").first.wait_for()
+    page.get_by_text("input_numbers.txt (").click()
     graded(page, f"<answer>\n{key}\n</answer>", "100.0 %")
     graded(page, "no idea", "0.0 %")
+    page.get_by_role("button", name="Show key and rubric").click()
+    page.get_by_text("An answer with full marks").wait_for()
+    assert accessibility(page) == []
     ask(page, "count_circles", "another")
     page.get_by_alt_text("1.png").wait_for()
     assert page.evaluate("() => document.querySelector('figure img').naturalWidth") > 100
     assert page.get_by_text("Score:").count() == 0
     circles = make("count_circles", "easy", "another")
     graded(page, json.dumps(circles.key), "100.0 %")
-    page.get_by_role("button", name="Show key and rubric").click()
-    page.get_by_text("An answer with full marks").wait_for()
+    assert accessibility(page) == []
     assert (errors, hosts - {"", urlsplit(served.address).netloc}) == ([], set())
     asked = served.asked.read_text("utf-8").split() if served.asked.exists() else []
     assert asked == []

@@ -13,7 +13,7 @@ import pytest
 
 from generators.catalog import BUILT_IN_NAMES
 from generators.errors import GeneratorError
-from generators.task import Asset
+from generators.task import Asset, TaskInstance
 from harness.episode import Episode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.model import Usage
@@ -43,24 +43,29 @@ def test_a_text_is_a_seed_and_64_digits_are_themselves() -> None:
     assert one.instance.id == same.instance.id != other.instance.id
 
 
+def score_of(instance: TaskInstance, answer: str) -> float | None:
+    """The score of the study's own grader."""
+    episode = Episode(
+        id="0" * 64,
+        instance=instance.id,
+        run="",
+        model="m",
+        replicate=0,
+        attempt=1,
+        answer=answer,
+        stop=StopReason.ANSWERED,
+        usage=Usage(),
+        started="",
+    )
+    return grade_episode(instance, episode).score
+
+
 @pytest.mark.parametrize("name", [name for name in families() if name != "program_repair"])
 def test_the_key_and_a_wrong_answer_get_the_grade_of_the_studys_grader(name: str) -> None:
     made = make(name, "easy", "a seed of my own")
     right, wrong = json.dumps(made.key), json.dumps({"answer": 0})
     for answer in (f"So:\n<answer>\n{right}\n</answer>", f"<answer>\n{wrong}\n</answer>", "none"):
-        episode = Episode(
-            id="0" * 64,
-            instance=made.instance.id,
-            run="",
-            model="m",
-            replicate=0,
-            attempt=1,
-            answer=answer,
-            stop=StopReason.ANSWERED,
-            usage=Usage(),
-            started="",
-        )
-        assert mark(made, answer).score == grade_episode(made.instance, episode).score
+        assert mark(made, answer).score == score_of(made.instance, answer)
     assert (mark(made, right).score or 0) > 0.99
     assert (mark(made, wrong).score or 0) < 0.2
     assert mark(made, "none").score == 0

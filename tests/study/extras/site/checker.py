@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import os
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,9 +14,9 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, FileSystemLoader
 
 from tests.conftest import ROOT
+from tests.study.extras.site.browser import open_browser, serve_folder
 
 SITE = ROOT / "study/extras/site"
-CHROMIUM = shutil.which("chromium")
 
 
 @dataclass
@@ -82,33 +78,14 @@ class Checker:
 @contextmanager
 def open_checker(folder: Path) -> Iterator[Checker]:
     """Serve the page from a new folder, with the evidence of two studies, and open it."""
-    from playwright.sync_api import sync_playwright
-
     shutil.copytree(SITE / "static", folder / "static")
     templates = Environment(loader=FileSystemLoader(SITE / "templates"), autoescape=True)
     studies = [{"name": name, "path": f"studies/{name}"} for name in ("demo", "other")]
     page = templates.get_template("check.html").render(root="", studies=studies)
     (folder / "check.html").write_text(page, encoding="utf-8")
-    handler = functools.partial(Handler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever).start()
-        host = f"127.0.0.1:{server.server_port}"
-        try:
-            with sync_playwright() as playwright:
-                flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-                made = Checker(browser.new_page(), folder)
-                made.page.goto(f"http://{host}/check.html")
-                yield made
-                browser.close()
-        finally:
-            server.shutdown()
-    assert {urlsplit(url).netloc for url in made.asked} == {host}
+    with serve_folder(folder) as address, open_browser() as browser:
+        made = Checker(browser.new_page(), folder)
+        made.page.goto(f"{address}/check.html")
+        yield made
+    assert {f"http://{urlsplit(url).netloc}" for url in made.asked} == {address}
     assert "Content Security Policy" not in " ".join(made.refused)
-
-
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder, and says nothing of it."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        return

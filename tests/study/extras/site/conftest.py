@@ -10,21 +10,9 @@ from typing import Any
 import pytest
 
 from study.extras.site.site import make_site
+from tests.cases import cases
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "../../../etc/passwd",
-    "'; DROP TABLE models; --",
-    "=HYPERLINK(0)",
-    "javascript:alert(1)",
-    "\u202egnp.exe\0\x1b[31m",
-    "{{ 7 * 7 }}{% raw %}",
-    "a" * 300,
-    "https://example.com/x",
-    "]]><!--",
-    "&amp;&lt;",
-)
+HOSTILE: tuple[str, ...] = tuple(cases(__file__, "hostile"))
 
 
 @pytest.fixture(scope="session")

@@ -3,28 +3,18 @@ others do nothing, and no other host is asked."""
 
 from __future__ import annotations
 
-import functools
-import os
-import shutil
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.study.extras.site.browser import MARKS, accessibility, open_browser, serve_folder
 from tests.study.extras.site.test_site import pages_of
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None and os.environ.get("CI") != "true", reason="needs Chromium"
-    ),
-]
+pytestmark = MARKS
 WIDTHS = (360, 768, 1400)
 _OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 _FOCUS = """() => {
@@ -32,13 +22,6 @@ _FOCUS = """() => {
   return [at.localName, at.name ?? "", at.textContent.trim(),
           style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth)];
 }"""
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """A handler that logs nothing."""
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @dataclass
@@ -72,18 +55,9 @@ class Visitor:
 
 @pytest.fixture(scope="module")
 def opened(site: Path) -> Iterator[Visitor]:
-    from playwright.sync_api import sync_playwright
-
-    handler = functools.partial(Quiet, directory=str(site))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     names = [path.relative_to(site).as_posix() for path in pages_of(site)]
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield Visitor(browser, f"http://127.0.0.1:{server.server_port}", names)
-        browser.close()
-    server.shutdown()
-    server.server_close()
+    with serve_folder(site) as address, open_browser() as browser:
+        yield Visitor(browser, address, names)
 
 
 @pytest.fixture
@@ -108,6 +82,13 @@ def test_no_page_is_wider_than_its_window(visitor: Visitor) -> None:
         assert page.evaluate(_OVERFLOW) <= 0, (name, "print")
         assert not page.locator("nav").is_visible()
         page.emulate_media(media="screen")
+
+
+def test_axe_finds_nothing_on_any_page(visitor: Visitor) -> None:
+    page = visitor.page()
+    for name in [*visitor.names, "check/index.html"]:
+        page.goto(f"{visitor.address}/{name}")
+        assert accessibility(page) == [], name
 
 
 def test_the_answer_is_on_the_first_screen(visitor: Visitor) -> None:

@@ -4,7 +4,6 @@ what is broken the same name."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -37,7 +36,8 @@ from registry.verify.verify import verify_study
 from study.steps import pipeline
 from study.steps.verify.verify import VerifyRequest, verify
 from tests.ledgers import SIGNER, signed_ledger
-from tests.study.extras.site.checker import CHROMIUM, Checker, Shown, open_checker
+from tests.study.extras.site.browser import MARKS, accessibility
+from tests.study.extras.site.checker import Checker, Shown, open_checker
 from tests.study.test_tamperings import ROWS, STRANGER, Tampering, World, kept, watched, world
 from tests.test_external_check import KEYED, Public, edit, edit_file, only, public, revealed
 from tests.tsa import Authority, make_authority, serve
@@ -46,14 +46,12 @@ __all__ = ["kept", "public", "revealed", "watched", "world"]  # fixtures
 BEYOND = re.compile("and registered is|of its commit")  # takes study.yaml or a repository
 CODE = "the code is what the records name"  # is compared with a repository, which no browser has
 
-pytestmark = pytest.mark.browser
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")
 def checker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checker]:
     """The page in one browser."""
-    if CHROMIUM is None and os.environ.get("CI") != "true":
-        pytest.skip("needs Chromium")
     with open_checker(tmp_path_factory.mktemp("site")) as made:
         yield made
 
@@ -106,6 +104,7 @@ def test_an_honest_study_holds(checker: Checker, public: Public) -> None:
     assert shown.problems == []
     assert [*shown.lines.values()].count("holds") == 10, shown.lines
     assert shown.standings["the records are as they were made"] == "holds"
+    assert accessibility(checker.page) == []
 
 
 @pytest.mark.parametrize("name", KEYED)
@@ -377,6 +376,7 @@ def test_a_draw_by_a_beacon_with_units(checker: Checker, drawn: Public, name: st
     agree(shown, verify_study(FolderStore(drawn.store)), drawn.store.parent)
     assert words in " ".join(shown.problems)
     assert bool(words) is bool(shown.problems)
+    assert accessibility(checker.page) == []
 
 
 # --- The page ---

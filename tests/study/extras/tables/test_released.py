@@ -24,9 +24,6 @@ from generators.catalog import INSTALLED
 from generators.items.item import Item, item_bytes
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.episode import Episode, StopReason
-from harness.episodes.grading import grade_episode
-from harness.model import Usage
 from publish.dataset_card import ReleaseText
 from publish.hub import HubPlace, upload_release
 from publish.release import build_release
@@ -37,10 +34,11 @@ from study.steps.publish.asked import ask
 from tests.cases import cases
 from tests.hub_server import HubServer
 from tests.ledgers import sealed_set
+from tests.study.extras.playground.test_work import score_of
 
 pytestmark = pytest.mark.hub
 
-EVAL = cases(__file__, "eval")
+EXTENSION = cases(__file__, "extension")
 NAME = "alice/outward"
 CHOICES = ("river", "stone", "cloud", "engine")
 KINDS = {  # stratum of items: score, answer and choices of the n-th
@@ -132,7 +130,8 @@ def answer_to(instance: TaskInstance, n: int) -> str:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """Publish the draw, and have Inspect run the release from the Hub with a mocked model."""
+    """Publish the draw, and run `inspect eval` on the release on the Hub, with a model of given
+    replies."""
     place, entries = tmp_path_factory.mktemp("released"), draw()
     names = [*STRATA, *LEFT]
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
@@ -148,13 +147,20 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     }
     answers = {id: answer_to(each, n) for n, (id, each) in enumerate(instances.items())}
     asked = {ask(each).text: answers[id] for id, each in instances.items()}  # type: ignore[union-attr]
-    (place / "answers.json").write_text(json.dumps(asked), "utf-8")
+    (place / "answers-1.dist-info").mkdir()
+    for name, text in {**EXTENSION, "answers.json": json.dumps(asked)}.items():
+        (place / name).write_text(text, "utf-8")
     with pytest.MonkeyPatch.context() as patch, HubServer({"hf_alice": "alice"}) as hub:
         patch.setenv("HF_TOKEN", "hf_alice")
         upload_release(built.folder, HubPlace(NAME, hub.url), lambda folder: None)
         env = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(place / "hub")}
-        env |= {"XDG_CACHE_HOME": str(place / "cache"), "INSPECT_DISPLAY": "none"}
-        command = [sys.executable, "-c", EVAL, NAME, "answers.json"]
+        env |= {
+            "XDG_CACHE_HOME": str(place / "cache"),
+            "INSPECT_DISPLAY": "none",
+            "PYTHONPATH": str(place),
+        }
+        command = [Path(sys.executable).with_name("inspect"), "eval", f"hf/{NAME}"]
+        command += ["--model", "answers/given", "-M", "file=answers.json", "--log-dir", "logs"]
         subprocess.run(command, cwd=place, env=env, check=True)
     return Ran(built.folder, instances, answers, place / "logs")
 
@@ -164,25 +170,6 @@ def imported(logs: Path, out: Path) -> list[ResultRow]:
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     return read_rows(read_table(out))
-
-
-def score_of(instance: TaskInstance, answer: str) -> float | None:
-    """The score of the study's own grader."""
-    episode = Episode(
-        id="0" * 64,
-        instance=instance.id,
-        run="",
-        model="m",
-        replicate=0,
-        attempt=1,
-        steps=(),
-        answer=answer,
-        stop=StopReason.ANSWERED,
-        usage=Usage(),
-        started="",
-        container="",
-    )
-    return grade_episode(instance, episode).score
 
 
 def test_the_log_of_200_instances_has_the_scores_of_the_studys_grader(
@@ -221,10 +208,10 @@ def test_the_file_beside_it_scores_the_log_by_the_same_rules(ran: Ran, tmp_path:
     spec.loader.exec_module(module := module_from_spec(spec))
     rules: Scorer = module.rules()
     for path in ran.logs.glob("*items-*.eval"):
-        log = score(read_eval_log(path), rules, action="overwrite", display="none")
+        log = score(read_eval_log(path), rules, model="mockllm/model", display="none")
         for sample in log.samples or ():
             id = sample.metadata["instance"]
-            [made] = (sample.scores or {}).values()
+            made = (sample.scores or {})["rules"]
             assert made.value == score_of(ran.instances[id], ran.answers[id])
 
 
