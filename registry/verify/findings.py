@@ -129,7 +129,9 @@ class Findings:
 
     def _identity_of(self, run: str) -> str | None:
         found = {run_name(each.run_recipient): each for each in self.manifests.values()}.get(run)
-        return found and open_run(self.store.get(found.run_key), found, self.identities or ())
+        if found is None:
+            return None
+        return open_run(self.store.get(found.run_key), found, self.identities or ())
 
     def result(self) -> Verification:
         """Return what was found."""

@@ -178,19 +178,14 @@ def _check_object(findings: Findings, key: str, promised: set[str]) -> None:
     findings.counts["objects" if promised else unnamed] += 1
     for digest in promised - {actual}:
         findings.add(key, f"was altered: digest {digest} expected, {actual} found")
-    if (
-        findings.identities is None
-        or not key.endswith((".age", ".cell"))
-        or key.startswith(_FOREIGN)
-    ):
-        return
-    if promised <= {actual}:
+    sealed = key.endswith((".age", ".cell")) and not key.startswith(_FOREIGN)
+    if findings.identities is not None and sealed and promised <= {actual}:
         try:
             if _UNSIGNED.fullmatch(key):
                 decrypt(data, findings.identities, key)
             else:
                 findings.keys.open(key, data)
-                findings.counts["signatures of objects"] += 1
+                findings.counts["authors of objects"] += 1
         except RegistryError as error:
             findings.add(key, str(error))
         else:

@@ -54,6 +54,7 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, manifests_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.ledgers import keys_of_cell
 from tests.study.conftest import PRICES, draw_tiny, run_wave
 
 Swept = tuple[Study, Served]
@@ -136,9 +137,8 @@ def run(study: Study, *arguments: str) -> Result:
 def test_a_result_that_is_not_the_closed_one_is_compared_with_no_judge(swept: Swept) -> None:
     study, _ = swept
     place = next(study.store.list("results/"))
-    keys = study.keys()
-    forged = replace(RESULT_CODEC.read(study.store, place, keys), error_class="forged")
-    data = keys.seal(place, RESULT_CODEC.encode(forged))
+    forged = replace(RESULT_CODEC.read(study.store, place, study.keys()), error_class="forged")
+    data = keys_of_cell(study, place).seal(place, RESULT_CODEC.encode(forged))
     (study.folder / "store" / place).write_bytes(data)
     refused = run(study, "judge", "grade", "--judge", "kind")
     assert refused.exit_code == 3, refused.output

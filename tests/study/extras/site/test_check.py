@@ -385,7 +385,9 @@ def test_a_draw_by_a_beacon_with_units(checker: Checker, drawn: Public, name: st
 def test_evidence_of_the_site_is_checked_by_keyboard(checker: Checker, public: Public) -> None:
     """Without sealed objects, which a site has no room for: they could not be compared."""
     evidence = checker.folder / "studies/demo/evidence"
-    shutil.copytree(public.store, evidence, ignore=shutil.ignore_patterns("*.age", ".tmp"))
+    shutil.copytree(
+        public.store, evidence, ignore=shutil.ignore_patterns("*.age", "*.cell", ".tmp")
+    )
     shutil.copytree(public.release, evidence / "release")
     names = [str(path.relative_to(evidence)) for path in evidence.rglob("*.*") if path.is_file()]
     (evidence / "index.json").write_text(json.dumps(sorted(names)))
