@@ -79,6 +79,10 @@ def _begun() -> dict[str, Any]:
 
 def vectors() -> dict[str, Any]:
     """Return the vectors by name, each with what goes in and what comes out."""
+    name = "results/ab/" + "ab" * 32 + ".cell"
+    cell = CellKey.of(IDENTITY, run_name(recipient_of(IDENTITY)), "ab" * 32)
+    with mock.patch("os.urandom", lambda size: b"\x0c" * size):
+        written = cell.seal(name, DATA)
     seeds = [_seed(number) for number in range(1, 7)]
     commitments = commitments_of(seeds)
     root = commitments_root(commitments)
@@ -155,23 +159,15 @@ def vectors() -> dict[str, Any]:
             "data": '{"score":1}',
             "plain": sign_object(signer, "grades/ab/" + "ab" * 32 + ".age", DATA).decode(),
         },
-        "object of a cell": _cell_object(),
+        "object of a cell": {
+            "run_recipient": recipient_of(IDENTITY),
+            "run's identity": IDENTITY,
+            "name": name,
+            "data": DATA.decode(),
+            "key": cell.secret.hex(),
+            "object": written.hex(),
+        },
         "reveal": {"bytes": reveal.decode(), "content": digest_bytes(reveal)},
-    }
-
-
-def _cell_object() -> dict[str, str]:
-    recipient, name = recipient_of(IDENTITY), "results/ab/" + "ab" * 32 + ".cell"
-    cell = CellKey.of(IDENTITY, run_name(recipient), "ab" * 32)
-    with mock.patch("os.urandom", lambda size: b"\x0c" * size):
-        sealed = cell.seal(name, DATA)
-    return {
-        "run_recipient": recipient,
-        "run's identity": IDENTITY,
-        "name": name,
-        "data": DATA.decode(),
-        "key": cell.secret.hex(),
-        "object": sealed.hex(),
     }
 
 

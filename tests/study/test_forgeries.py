@@ -18,7 +18,7 @@ from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, FOREIGN, attempt_key, hex_of, result_key
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
-from registry.errors import ForeignObject, RegistryError
+from registry.errors import RegistryError
 from registry.ledger.records import RunManifest, WaveClosed
 from registry.provenance import utc_now
 from registry.sealing import encrypt, new_identity
@@ -195,23 +195,6 @@ def test_a_forged_attempt_and_reply_are_left_out_and_replaced(it: Begun) -> None
     assert all(step.reply.message.text != "forged" for step in episode.steps)
     assert next(it.study.store.list(FOREIGN)), "and the forged one is kept aside"
     bench.close()
-
-
-def test_the_key_of_a_cell_is_for_that_cell_and_of_its_run(it: Begun) -> None:
-    made, (one, other, *_) = it.context, it.cells
-    leased = made.lease(one)
-    worker = replace(made, run_identity="").keys_of(leased)
-    sealed = worker.seal(result_key(one.episode), b"{}")
-    assert it.readers.open(result_key(one.episode), sealed) == b"{}"
-    with pytest.raises(ForeignObject, match="not by the key of its cell"):
-        it.readers.open(result_key(other.episode), sealed)
-    stolen = worker.seal(result_key(other.episode), b"{}")
-    with pytest.raises(ForeignObject, match="not by the key of its cell"):
-        it.readers.open(result_key(other.episode), stolen)
-    identity, recipient = new_identity()
-    elsewhere = replace(made, run_identity=identity, run_recipient=recipient).keys_of(one)
-    with pytest.raises(ForeignObject, match="which is none of the study's"):
-        it.readers.open(result_key(one.episode), elsewhere.seal(result_key(one.episode), b"{}"))
 
 
 @pytest.mark.parametrize("name", ["results/x", "grades/x"])
