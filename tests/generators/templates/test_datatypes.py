@@ -36,26 +36,8 @@ NAMED_BY_THE_SPEC = _NAMED_BY_THE_SPEC.split()
 RANGES = cases(__file__, "ranges")
 
 LISTS = {
-    "first_name": LISTS["first_names"],
-    "last_name": LISTS["last_names"],
-    "entity_pool": POOLS["default"],
-    "city": LISTS["cities"],
-    "city_name": LISTS["cities"],
-    "company": LISTS["companies"],
-    "company_name": LISTS["companies"],
-    "product": LISTS["products"],
-    "product_name": LISTS["products"],
-    "status": LISTS["statuses"],
-    "department": LISTS["departments"],
-    "region": LISTS["regions"],
-    "course": LISTS["courses"],
-    "category": LISTS["categories"],
-    "lorem_word": LISTS["latin"],
-    "mail_domain": LISTS["mail_domains"],
-    "person": POOLS["person"],
-    "place": POOLS["place"],
-    "business": POOLS["business"],
-    "technology": POOLS["technology"],
+    name: {"lists": LISTS, "pools": POOLS}[kind][key]
+    for name, (kind, key) in cases(__file__, "lists").items()
 }
 
 SHAPES = cases(__file__, "shapes")
