@@ -42,10 +42,8 @@ class _Row:
     @property
     def words(self) -> str:
         """The finding in words."""
-        values = {"level": _WORDS[self.level], "why": self.why}
-        text = _WORDS[self.finding].format(
-            bound=points(max(self.verdict.deciding_bound, 0.0)), **values
-        )
+        bound = points(max(self.verdict.deciding_bound, 0.0))
+        text = _WORDS[self.finding].format(bound=bound, level=_WORDS[self.level], why=self.why)
         return f"{text}; {self.why}" if self.why and self.finding == "not shown" else text
 
 
@@ -125,7 +123,8 @@ def _table(rows: Sequence[_Row], found: Sequence[LevelVerdict]) -> ReportTable:
 def plot_levels(rows: Sequence[_Row], margin: float, width: float = style.WIDE) -> str:
     """A row for each model and level: the gap with its 95 % interval, and a mark by finding. SVG
     text for inlining in HTML."""
-    labels = [f"{style.cut(row.verdict.model, 24)}: {_WORDS[row.level]}" for row in rows]
+    cut, names = (24, _WORDS) if width > style.NARROW else (12, {r.level: r.level for r in rows})
+    labels = [f"{style.cut(row.verdict.model, cut)}: {names[row.level]}" for row in rows]
     drawn = [
         row.verdict
         if row.finding != "cannot be tested"
@@ -137,6 +136,6 @@ def plot_levels(rows: Sequence[_Row], margin: float, width: float = style.WIDE) 
     left = style.label_width(labels, width)
     axes = style.row_axes(figure, labels, left=left, head=_HEAD + key, foot=_FOOT)
     draw_gaps(axes, drawn, margin)
-    axes.set_xlabel("Gap: published minus unpublished, points")
+    axes.set_xlabel("Published minus sealed, points")
     words = " ".join(f"{row.verdict.model}, {_WORDS[row.level]}: {row.words}." for row in rows)
     return style.draw_svg(figure, f"levels-of-leaks-{style.slug(width)}", _WORDS["title"], words)

@@ -103,7 +103,7 @@ def _design(folder: Path, families: tuple[str, ...], difficulty: str) -> PowerDe
     demo = (files("study.steps.demo") / "demo.yaml").read_text()
     tasks = ", ".join(f"{name}/{difficulty}" for name in families)
     folder.mkdir()
-    (folder / "study.yaml").write_text(re.sub(r"tasks: .*", f"tasks: [{tasks}]", demo))
+    (folder / "study.yaml").write_text(re.sub(r"tasks:(\n  .*)+", f"tasks: [{tasks}]", demo))
     return registered_design(read_protocol(folder), 0.1)
 
 
