@@ -37,18 +37,16 @@ def test_results_are_the_rows_of_all_waves(demo_study: Path) -> None:
     assert list(rows.columns) == list(COLUMNS)
     assert set(rows.wave) == {0, 1, 2}
     assert set(rows.arm) == {"public", "private"}
-    assert len(rows) == 576 * rows.grader.nunique()
+    assert len(rows) == 676 * rows.grader.nunique()
 
 
 def test_looks_and_verdicts_are_those_on_record(demo_study: Path) -> None:
     opened = open_study(demo_study)
     assert list(opened.looks().wave) == [1, 2]
-    verdicts = opened.verdicts(wave=1).set_index("model").verdict
-    assert verdicts["strong-1"] == "contaminated"
-    assert verdicts["honest-1"] != "contaminated"
-    low, high = (
-        opened.verdicts(wave=1).set_index("model")[["interval_low", "interval_high"]].T["mild-1"]
-    )
+    verdicts = opened.verdicts(wave=1).set_index("model")
+    assert verdicts.verdict["strong-1"] == "contaminated"
+    assert verdicts.verdict["honest-1"] != "contaminated"
+    low, high = verdicts[["interval_low", "interval_high"]].T["mild-1"]
     assert (round(low, 1), round(high, 1)) == (11.8, 37.8), "points, as the report has them"
     with pytest.raises(StudyError, match="no report through wave 0"):
         opened.verdicts(wave=0)

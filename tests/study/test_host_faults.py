@@ -272,5 +272,4 @@ def write_demo_on(folder: Path, address: str, store: str) -> None:
     text = (folder / "study.yaml").read_text(encoding="utf-8")
     there = f"sweep: {{parallel: 6, workers: 2, address: '{address}'}}\nstore: '{store}'"
     assert "sweep: {parallel: 6}" in text
-    text = text.replace("sweep: {parallel: 6}", there)
-    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    (folder / "study.yaml").write_text(text.replace("sweep: {parallel: 6}", there), "utf-8")

@@ -56,6 +56,7 @@ def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> 
 def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path, sandbox: str) -> None:
     folder = tmp_path / "demo"
     write_demo(folder, sandbox)
+    assert len({path.read_text() for path in (folder / "dressings").iterdir()}) == 20
     text = (folder / "study.yaml").read_text(encoding="utf-8")
     few = re.sub(r"  - (\w+/(easy|hard)|.* pair: pair-([3-9]|10)})\n", "", text)
     (folder / "study.yaml").write_text(few, encoding="utf-8")
@@ -81,10 +82,9 @@ def test_the_demo_finds_who_read_and_who_trained(tmp_path: Path) -> None:
     report: dict[str, Any] = json.loads(out)
     verdicts = {row["model"]: row["verdict"] for row in report["models"]}
     assert verdicts.keys() == TESTED
-    assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
-    assert verdicts["mild-1"] == verdicts["mild-2"] == "contaminated"
-    others = {verdicts["honest-1"], verdicts["honest-2"], verdicts["variant-1"]}
-    assert not others & {"contaminated", "withheld"}
+    found = {model for model, verdict in verdicts.items() if verdict == "contaminated"}
+    assert found == {"mild-1", "mild-2", "strong-1", "strong-2"}
+    assert "withheld" not in verdicts.values()
     trained = {row["model"] for row in report["levels"] if row["finding"] == "shown"}
     assert trained == {"variant-1"}
     assert {(control["kind"], control["state"]) for control in report["controls"]} == {
@@ -93,12 +93,8 @@ def test_the_demo_finds_who_read_and_who_trained(tmp_path: Path) -> None:
         ("C3", "agrees"),
     }
     assert report["monitoring"]["rejected_at"] == 1
-    assert {model for model, _, _ in report["changes"]["added"]} == {
-        "honest-2",
-        "mild-2",
-        "strong-2",
-        "variant-1",
-    }
+    added = {model for model, _, _ in report["changes"]["added"]}
+    assert added == {"honest-2", "mild-2", "strong-2", "variant-1"}
     assert any("fixed entropy" in deviation for deviation in report["deviations"])
     assert len(results(folder)) == (4 + 4 + 5) * (6 * 2 + 10 * 4)
     check_study(folder)
