@@ -31,7 +31,6 @@ def run_demo(folder: Path, sandbox: str, address: str | None = None) -> tuple[Re
     with progress_watch("registering") as watch:
         registered, _ = pipeline.register(study, watch)
     _say(f"registered: {pipeline.describe(registered)}")
-    last = len(study.protocol.waves) - 1
     for wave, models in enumerate(study.protocol.waves):
         # A demo may run in any working tree: deviations from the registration are recorded.
         request = SweepRequest(wave, allow_dirty=True, address=address)
@@ -43,7 +42,7 @@ def run_demo(folder: Path, sandbox: str, address: str | None = None) -> tuple[Re
             with progress_watch("publishing") as watch:
                 release, _ = pipeline.publish(study, None, watch)
             _say(f"released: {release.count} public instances in {folder / release.location}")
-        elif wave < last:
+        elif wave < len(study.protocol.waves) - 1:
             _, page = pipeline.report(study, wave)
             _say(f"a look through wave {wave}: {page}")
     return pipeline.report(study)
