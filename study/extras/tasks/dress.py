@@ -53,11 +53,12 @@ def dress_task(name: str, count: int, out: Path, seed: Seed | None = None) -> tu
 
 
 def demo_pairs(folder: Path) -> Iterator[str]:
-    """Write the demo's dressings into its folder, the same for everybody; yield the entry of each
+    """Write the demo's dressings into its folder, the same for everybody; yield the line of each
     in ``tasks``. Each two that follow each other are a pair."""
     paths = dress_task("compute_average", 20, folder / "dressings", EXAMPLE_SEED.child("demo"))
     for number, path in enumerate(paths, 2):
-        yield f"{{template: dressings/{path.name}, questions: [medium], pair: pair-{number // 2}}}"
+        of = f"template: dressings/{path.name}, questions: [medium]"
+        yield f"  - {{{of}, pair: pair-{number // 2}}}\n"
 
 
 def _draft(base: Any, chance: Stream) -> str:

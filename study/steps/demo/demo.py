@@ -52,8 +52,8 @@ def write_demo(folder: Path, sandbox: str) -> None:
     """Write the folder of the demo's study, with the pairs of tasks that extras make for it."""
     text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
     text = text.replace("{kind: docker}", f"{{kind: {sandbox}}}")
-    pairs = (f"  - {entry}\n" for make in contributions("demo_pairs") for entry in make(folder))
-    init_study(folder, text.replace("seeds_per_arm", "".join(pairs) + "seeds_per_arm"))
+    more = "".join(line for make in contributions("demo_pairs") for line in make(folder))
+    init_study(folder, text.replace("seeds_per_arm: 2", f"{more}seeds_per_arm: {1 if more else 2}"))
 
 
 def _say(line: str) -> None:

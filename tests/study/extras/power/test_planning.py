@@ -104,7 +104,7 @@ def _design(folder: Path, families: tuple[str, ...], difficulty: str) -> PowerDe
     tasks = ", ".join(f"{name}/{difficulty}" for name in families)
     folder.mkdir()
     wanted = f"tasks: [{tasks}]\nseeds_per_arm: 12"
-    (folder / "study.yaml").write_text(re.sub(r"tasks:(\n  .*)+\nseeds_per_arm: 1", wanted, demo))
+    (folder / "study.yaml").write_text(re.sub(r"tasks:(\n  .*)+\nseeds_per_arm: 2", wanted, demo))
     return registered_design(read_protocol(folder), 0.1)
 
 
