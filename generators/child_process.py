@@ -6,6 +6,7 @@ child may do what its user may.
 
 from __future__ import annotations
 
+import atexit
 import os
 import resource
 import signal
@@ -123,6 +124,7 @@ class _Child:
 
 _slots = BoundedSemaphore(_MOST)
 _idle: list[_Child] = []
+atexit.register(lambda: list(map(_Child.close, _idle)))  # the interpreter would warn of them
 
 
 @contextmanager

@@ -9,6 +9,7 @@ A hook is a function of an extra that a step calls if the extra is there:
 - ``pin_judge(pin)``, ``build_judge(pin, ...)``: a model of ``judges`` in study.yaml
 - ``shortfalls``, ``describe_chances``: the power of a plan before its draw
 - ``sibling_faults(protocol)``: pairs that differ by more than wording
+- ``demo_pairs(folder)``: lines of ``tasks`` in the demo's study.yaml, whose files it writes
 - ``after_demo_wave(study, wave)``: what the demo does with a closed wave
 
 To take an extra out, delete its folders (its noun in ``study/extras``, ``harness``, ``analysis``
@@ -146,6 +147,7 @@ EXTRAS = (
             ("tasks", TASKS, "list, show and check task families; make instances"),
             ("models", TASKS, "fetch and serve a local model"),
         ),
+        (".dress:demo_pairs",),
     ),
     Extra("playground", (("playground", TASKS, "make instances in the browser, be graded"),)),
     Extra(

@@ -8,7 +8,7 @@ from functools import partial
 
 from analysis.csv_text import csv_files, without
 from analysis.json_values import plain_values
-from analysis.levels.levels import LEVELS, Finding, LevelVerdict, finding_of
+from analysis.levels.levels import Finding, LevelVerdict, finding_of
 from analysis.plan.verdict import INCONCLUSIVE, Verdict
 from analysis.report.figures import style
 from analysis.report.figures.intervals import draw_gaps
@@ -42,10 +42,8 @@ class _Row:
     @property
     def words(self) -> str:
         """The finding in words."""
-        values = {"level": _WORDS[self.level], "why": self.why}
-        text = _WORDS[self.finding].format(
-            bound=points(max(self.verdict.deciding_bound, 0.0)), **values
-        )
+        bound = points(max(self.verdict.deciding_bound, 0.0))
+        text = _WORDS[self.finding].format(bound=bound, level=_WORDS[self.level], why=self.why)
         return f"{text}; {self.why}" if self.why and self.finding == "not shown" else text
 
 
@@ -74,12 +72,16 @@ def _datum(each: LevelVerdict) -> dict[str, object]:
 
 def _headlines(rows: Sequence[_Row]) -> Iterator[str]:
     """A sentence for each model of the newest look in which a level above the instance is shown."""
-    last = max((row.verdict.wave for row in rows), default=0)
-    shown = [row for row in rows if row.finding == "shown" and row.level != INSTANCE]
-    newest = [row for row in shown if row.verdict.wave == last]
-    for model in dict.fromkeys(row.verdict.model for row in newest):
-        what = [_WORDS[row.level] for row in newest if row.verdict.model == model]
+    shown = [row for row in _newest(rows) if row.finding == "shown" and row.level != INSTANCE]
+    for model in dict.fromkeys(row.verdict.model for row in shown):
+        what = [_WORDS[row.level] for row in shown if row.verdict.model == model]
         yield _WORDS["headline"].format(model=model, what=" and ".join(what))
+
+
+def _newest(rows: Sequence[_Row]) -> Sequence[_Row]:
+    """The rows of the newest look."""
+    last = max((row.verdict.wave for row in rows), default=0)
+    return [row for row in rows if row.verdict.wave == last]
 
 
 def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterator[_Row]:
@@ -93,9 +95,7 @@ def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterat
 
 def _body(rows: Sequence[_Row], table: ReportTable, margin: float) -> Iterator[Block]:
     yield Paragraph(_WORDS["introduction"])
-    last = max((row.verdict.wave for row in rows), default=0)
-    newest = [row for row in rows if row.verdict.wave == last]
-    yield PartFigure("levels", _WORDS["figure"], partial(plot_levels, newest, margin))
+    yield PartFigure("levels", _WORDS["figure"], partial(plot_levels, _newest(rows), margin))
     yield table
     yield Paragraph(_WORDS["layman"])
     yield Paragraph(_WORDS["limits"], note=True)
@@ -103,8 +103,7 @@ def _body(rows: Sequence[_Row], table: ReportTable, margin: float) -> Iterator[B
 
 def _table(rows: Sequence[_Row], found: Sequence[LevelVerdict]) -> ReportTable:
     sizes = {each.level: each for each in found}
-    nouns = {level: "pair" if level == VARIANT else "unit" for level in LEVELS}
-    counts = [counted(each.units, nouns[level]) for level, each in sizes.items()]
+    counts = [counted(e.units, "pair" if e.level == VARIANT else "unit") for e in sizes.values()]
     taus = [NONE if each.tau is None else f"{each.tau:.2f}" for each in sizes.values()]
     caption = _WORDS["caption"].format(units=", ".join(counts), tau=", ".join(taus))
     columns: Columns = {
@@ -124,7 +123,8 @@ def _table(rows: Sequence[_Row], found: Sequence[LevelVerdict]) -> ReportTable:
 def plot_levels(rows: Sequence[_Row], margin: float, width: float = style.WIDE) -> str:
     """A row for each model and level: the gap with its 95 % interval, and a mark by finding. SVG
     text for inlining in HTML."""
-    labels = [f"{style.cut(row.verdict.model, 24)}: {_WORDS[row.level]}" for row in rows]
+    cut, names = (24, _WORDS) if width > style.NARROW else (12, {r.level: r.level for r in rows})
+    labels = [f"{style.cut(row.verdict.model, cut)}: {names[row.level]}" for row in rows]
     drawn = [
         row.verdict
         if row.finding != "cannot be tested"
@@ -136,6 +136,6 @@ def plot_levels(rows: Sequence[_Row], margin: float, width: float = style.WIDE) 
     left = style.label_width(labels, width)
     axes = style.row_axes(figure, labels, left=left, head=_HEAD + key, foot=_FOOT)
     draw_gaps(axes, drawn, margin)
-    axes.set_xlabel("Gap: published minus unpublished, points")
+    axes.set_xlabel("Published minus sealed, points")
     words = " ".join(f"{row.verdict.model}, {_WORDS[row.level]}: {row.words}." for row in rows)
     return style.draw_svg(figure, f"levels-of-leaks-{style.slug(width)}", _WORDS["title"], words)

@@ -179,9 +179,10 @@ def report_json(report: Report) -> dict[str, Any]:
     ``n_private``, ``alpha``, ``note``. ``exploratory`` lists others in the same form, with their
     ``hypothesis``. ``before_publication`` has ``model``, ``wave``, ``gap``, ``interval`` and the
     numbers of instances of waves that give no verdict. ``burned`` counts private instances that are
-    (B1), by model and wave. The keys of parts follow.
+    (B1), by model and wave. ``headlines`` are sentences of parts, whose keys follow.
     """
     body = _adapter().dump_python(report, mode="json", by_alias=True)
+    body["headlines"] = [part.headline for part in report.parts if part.headline]
     for part in report.parts:
         body |= part.data
     plain: dict[str, Any] = plain_values(body)

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from decimal import Decimal
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ import pytest
 from harness.storage import RESULTS
 from registry.verify.verify import verify_study
 from study.steps import pipeline
+from study.steps.demo.demo import write_demo
 from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.cases import cases
@@ -235,7 +235,7 @@ def test_the_demo_runs_on_two_hosts_with_a_store_between_them(
         _, address, *_ = join(made, w1=1, w2=1)
         with made.inside():
             store = stack.enter_context(store_between(weed))
-            init_study(folder, demo_on(address, store))
+            write_demo_on(folder, address, store)
         demo = made.hosts["head"].start(*MAIN, "demo", "--study", str(folder), "--json")
         out, err = demo.communicate(timeout=1000)
         assert demo.returncode == 0, err
@@ -246,7 +246,7 @@ def test_the_demo_runs_on_two_hosts_with_a_store_between_them(
             study = pipeline.open_study(folder)
             verified = verify_study(study.store, study.identities())
             assert verified.holds, verified.problems
-            assert len(list(study.store.list(RESULTS))) == 3 * 4 * 2 * 2 * 12
+            assert len(list(study.store.list(RESULTS))) == (4 + 4 + 5) * 52
             check_clean(study, *folders_of(made))
     for name in ("w1", "w2"):
         assert any((made.hosts[name].folder / "ray").rglob("worker-*")), "it had no work"
@@ -266,9 +266,10 @@ def store_between(folder: Path) -> Iterator[str]:
         server.stdin.close()
 
 
-def demo_on(address: str, store: str) -> str:
-    """The demo's study.yaml for a cluster and a store."""
-    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
+def write_demo_on(folder: Path, address: str, store: str) -> None:
+    """Write the demo's study for a cluster and a store."""
+    write_demo(folder, "docker")
+    text = (folder / "study.yaml").read_text(encoding="utf-8")
     there = f"sweep: {{parallel: 6, workers: 2, address: '{address}'}}\nstore: '{store}'"
     assert "sweep: {parallel: 6}" in text
-    return text.replace("sweep: {parallel: 6}", there)
+    (folder / "study.yaml").write_text(text.replace("sweep: {parallel: 6}", there), "utf-8")

@@ -80,7 +80,8 @@ def keyed_figure(width: float, height: float, marks: Sequence[Any]) -> tuple[Any
 
     ``marks`` are matplotlib's lines or patches, labelled.
     """
-    columns = 2 if width <= NARROW else 4
+    longest = max((len(mark.get_label()) for mark in marks), default=0)
+    columns = 4 if width > NARROW else 2 if longest < 24 else 1
     key = 0.1 + 0.2 * math.ceil(len(marks) / columns)
     figure = new_figure(width, height + key)
     place = (0.1 / width, 1 - 0.05 / (height + key))

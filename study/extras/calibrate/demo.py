@@ -11,7 +11,6 @@ _GROUND = "before-4"  # the clean agent with most to gain by knowing
 
 def after_demo_wave(study: Study, wave: int) -> None:
     """Record the size of leak that the first wave's scores would show, before any release."""
-    if wave:
-        return
-    made = calibrate_study(study, CalibrateRequest(wave=0, model=_GROUND))
-    record_calibration(study, made, utc_now())
+    if not wave:
+        made = calibrate_study(study, CalibrateRequest(wave=0, model=_GROUND))
+        record_calibration(study, made, utc_now())

@@ -27,7 +27,6 @@ class LevelsShare(LookShare):
         if not sealed.units:
             return ()
         hidden = sealed_units(sealed.units, sealed.allocation_seed)
-        burned = burned_tranches(study.ledger.entries())
         found = level_verdicts(
             look.plan,
             LevelLook(
@@ -36,7 +35,7 @@ class LevelsShare(LookShare):
                 published={unit.name for unit in sealed.units if unit not in hidden},
                 registration=look.registration,
                 history=look.history,
-                kept={run for run, tranches in burned.items() if tranches},
+                kept={run for run, sent in burned_tranches(study.ledger.entries()).items() if sent},
                 withheld={
                     (v.wave, v.model): v.note for v in look.verdicts if v.verdict == WITHHELD
                 },
@@ -52,9 +51,8 @@ def shortfalls(protocol: Protocol, watch: Callable[[str, int, int], None]) -> Fa
     for level in LEVELS:
         areas = [unit.area for unit in protocol.units if unit.level == level]
         if areas and (least := least_p(areas)) > alpha:
-            noun, count = "units", len(areas)
-            if level == VARIANT:
-                noun, count = "pairs", len(set(areas))
+            pairs = len(set(areas))
+            noun, count = ("pairs", pairs) if level == VARIANT else ("units", len(areas))
             yield (
                 ("tasks",),
                 f"{count} {noun} are too few for the {level} level: the least p is {least:.2g}, "
@@ -86,8 +84,7 @@ def sibling_faults(protocol: Protocol) -> Faults:
         names = ("mode", "form of the answer", "place of it", "kinds of files", "kinds of checks")
         unlike = [n for n, *values in zip(names, *own, strict=True) if values[1:] != values[:-1]]
         for name in unlike[:1]:
-            what = f"siblings have the same {name}, and these differ in it"
-            yield ("tasks",), f"pair {pair!r}: {what}"
+            yield ("tasks",), f"pair {pair!r}: siblings have the same {name}, and these do not"
 
 
 look = LevelsShare

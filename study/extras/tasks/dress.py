@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from textwrap import indent
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 from generators.catalog import Catalog
 from generators.dressings.family import dressed_family, names_in
 from generators.errors import unknown
-from generators.seed import EXAMPLE_SEED
+from generators.seed import EXAMPLE_SEED, SEED_BYTES, Seed
+from generators.stream import Stream
 from generators.task import DIFFICULTIES
 from generators.yaml_lines import dump_yaml
 from registry.files import read_beside
@@ -29,25 +30,38 @@ _DRAFT = """\
 """
 
 
-def dress_task(name: str, count: int, out: Path) -> tuple[Path, ...]:
-    """Write drafts of dressings of a built-in family into a folder; return their paths. Raises
-    GeneratorError for another family, StudyError for a file that is there already."""
+def dress_task(name: str, count: int, out: Path, seed: Seed | None = None) -> tuple[Path, ...]:
+    """Write drafts of dressings of a built-in family into a folder, no two alike; return their
+    paths. A seed makes the same drafts each time. Raises GeneratorError for another family,
+    StudyError for another file that is there already."""
     entries = {each.partition("@")[0]: each for each in Catalog.built_in().entries()}
     base: Any = Catalog.built_in().family(entries.get(name, name))
     if base.name not in entries:
         raise unknown("built-in family", name, entries)
     paths = tuple(out / f"{base.name}_{number:02d}.yaml" for number in range(1, count + 1))
-    if there := [path for path in paths if path.exists()]:
-        raise StudyError(f"{there[0]}: is there already; move it away, or give another folder")
-    texts = [_draft(base) for _ in paths]
+    chance = (seed or Seed(secrets.token_bytes(SEED_BYTES))).rng()
+    texts: dict[str, None] = {}
+    while len(texts) < count:
+        texts |= {_draft(base, chance): None}
+    for path, text in zip(paths, texts, strict=True):
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            raise StudyError(f"{path}: is there already; move it away, or give another folder")
     for path, text in zip(paths, texts, strict=True):
         dressed_family(path.name, text)
         write_file(path, text)
     return paths
 
 
-def _draft(base: Any) -> str:
-    chance = secrets.SystemRandom()
+def demo_pairs(folder: Path) -> Iterator[str]:
+    """Write the demo's dressings into its folder, the same for everybody; yield the line of each
+    in ``tasks``. Each two that follow each other are a pair."""
+    paths = dress_task("compute_average", 20, folder / "dressings", EXAMPLE_SEED.child("demo"))
+    for number, path in enumerate(paths, 2):
+        of = f"template: dressings/{path.name}, questions: [medium]"
+        yield f"  - {{{of}, pair: pair-{number // 2}}}\n"
+
+
+def _draft(base: Any, chance: Stream) -> str:
     seeds = EXAMPLE_SEED, EXAMPLE_SEED.child(1)
     example, other = (base.generate(DIFFICULTIES[0], seed) for seed in seeds)
     lasting = {asset.path for asset in other.brief.assets}
@@ -56,7 +70,7 @@ def _draft(base: Any) -> str:
         path if path in lasting and f'"{path}"' not in answer else _pattern(PurePosixPath(path))
         for path in (asset.path for asset in example.brief.assets)
     )
-    first, second = (chance.sample(_WORDS[key], len(old)) for key in ("first", "second"))
+    first, second = (chance.shuffle(_WORDS[key])[: len(old)] for key in ("first", "second"))
     files = {path: _new_path(path, *pair) for path, *pair in zip(old, first, second, strict=True)}
     columns: dict[str, str] = {}
     stated = frozenset().union(*(names_in(a.path, a.data) for a in example.brief.assets))
@@ -75,9 +89,7 @@ def _pattern(path: PurePosixPath) -> str:
 
 
 def _new_path(path: str, first: str, second: str) -> str:
-    if "*" in path:
-        return f"{second}/*{path.rpartition('*')[2]}"
-    return f"{first}_{second}{PurePosixPath(path).suffix}"
+    return f"{first}_{second}{'/*' * ('*' in path)}{PurePosixPath(path).suffix}"
 
 
 def _reworded(prompt: str, files: Mapping[str, str], columns: Mapping[str, str]) -> str:
@@ -93,6 +105,5 @@ def _reworded(prompt: str, files: Mapping[str, str], columns: Mapping[str, str])
 
 def _in_prompt(column: str) -> str:
     """The pattern of a column's name in a prompt: an English word is one in quotes only."""
-    if column.isalpha() and column.islower():
-        return f"(?<=[`<]){column}(?=[`>])"
-    return rf"(?<!\w){re.escape(column)}(?!\w|,\w)"
+    english = column.isalpha() and column.islower()
+    return f"(?<=[`<]){column}(?=[`>])" if english else rf"(?<!\w){re.escape(column)}(?!\w|,\w)"

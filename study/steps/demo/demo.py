@@ -14,7 +14,7 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.sweep.live import sweep_watch
 from study.steps.sweep.sweep import SweepRequest
-from study.workspace.study import Study, is_study
+from study.workspace.study import is_study
 
 DEMO_REASON = "it is a demonstration, made small to run in minutes"
 
@@ -23,8 +23,7 @@ def run_demo(folder: Path, sandbox: str, address: str | None = None) -> tuple[Re
     """Run the demo's study in a folder, or resume it, then in its own ``sandbox``; on this machine,
     or on the cluster at an ``address``. Return its report and the page."""
     if not is_study(folder):
-        text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
-        init_study(folder, text.replace("{kind: docker}", f"{{kind: {sandbox}}}"))
+        write_demo(folder, sandbox)
     study = pipeline.open_study(folder)
     with progress_watch("drawing") as watch:
         sealed, _ = pipeline.draw(study, watch, DEMO_REASON)
@@ -32,33 +31,30 @@ def run_demo(folder: Path, sandbox: str, address: str | None = None) -> tuple[Re
     with progress_watch("registering") as watch:
         registered, _ = pipeline.register(study, watch)
     _say(f"registered: {pipeline.describe(registered)}")
-    _sweep(study, 0, address)
-    _after(study, 0)
-    with progress_watch("publishing") as watch:
-        release, _ = pipeline.publish(study, None, watch)
-    _say(f"released: {release.count} public instances in {folder / release.location}")
-    last = len(study.protocol.waves) - 1
-    for wave in range(1, last + 1):
-        _sweep(study, wave, address)
-        _after(study, wave)
-        if wave < last:
+    for wave, models in enumerate(study.protocol.waves):
+        # A demo may run in any working tree: deviations from the registration are recorded.
+        request = SweepRequest(wave, allow_dirty=True, address=address)
+        with sweep_watch(f"wave {wave}: {', '.join(models)}") as watch:
+            pipeline.sweep(study, request, watch)
+        for act in contributions("after_demo_wave"):
+            act(study, wave)
+        if not wave:
+            with progress_watch("publishing") as watch:
+                release, _ = pipeline.publish(study, None, watch)
+            _say(f"released: {release.count} public instances in {folder / release.location}")
+        elif wave < len(study.protocol.waves) - 1:
             _, page = pipeline.report(study, wave)
             _say(f"a look through wave {wave}: {page}")
     return pipeline.report(study)
 
 
+def write_demo(folder: Path, sandbox: str) -> None:
+    """Write the folder of the demo's study, with the pairs of tasks that extras make for it."""
+    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
+    text = text.replace("{kind: docker}", f"{{kind: {sandbox}}}")
+    more = "".join(line for make in contributions("demo_pairs") for line in make(folder))
+    init_study(folder, text.replace("seeds_per_arm: 2", f"{more}seeds_per_arm: {1 if more else 2}"))
+
+
 def _say(line: str) -> None:
     click.echo(line, err=True)
-
-
-def _after(study: Study, wave: int) -> None:
-    """Have the extras do what they do with a wave that is closed."""
-    for act in contributions("after_demo_wave"):
-        act(study, wave)
-
-
-def _sweep(study: Study, wave: int, address: str | None) -> None:
-    # A demo may run in any working tree: deviations from the registration are recorded.
-    request = SweepRequest(wave, allow_dirty=True, address=address)
-    with sweep_watch(f"wave {wave}: {', '.join(study.protocol.waves[wave])}") as watch:
-        pipeline.sweep(study, request, watch)

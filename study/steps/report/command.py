@@ -109,15 +109,16 @@ def print_verdicts(body: Mapping[str, Any], path: Path | None, as_json: bool) ->
         first = "verdicts need a wave with models to test that is begun after the release: "
         steps = "`dosimeter publish`, then `dosimeter sweep` of such a wave (docs/waves.md)"
         print_line(first + steps, "note:", "yellow")
+    for headline in body.get("headlines", ()):
+        print_line(headline)
     if selection := body.get("selection"):
         print_line(selection, "note:", "yellow")
     for note in dict.fromkeys(row["note"] for row in body["models"] if row["note"]):
         about = (f"{r['model']} at wave {r['wave']}" for r in body["models"] if r["note"] == note)
         print_line(note, f"{', '.join(about)}:", "yellow")
-    for remark in body.get("remarks", ()):
-        print_line(remark, "remark:", "yellow")
-    for deviation in body["deviations"]:
-        print_line(deviation, "deviation:", "yellow")
+    for label in ("remark", "deviation"):
+        for line in body.get(f"{label}s", ()):
+            print_line(line, f"{label}:", "yellow")
     if path is not None:
         print_line(f"report: {path}")
 

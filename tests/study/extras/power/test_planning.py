@@ -103,7 +103,8 @@ def _design(folder: Path, families: tuple[str, ...], difficulty: str) -> PowerDe
     demo = (files("study.steps.demo") / "demo.yaml").read_text()
     tasks = ", ".join(f"{name}/{difficulty}" for name in families)
     folder.mkdir()
-    (folder / "study.yaml").write_text(re.sub(r"tasks: .*", f"tasks: [{tasks}]", demo))
+    wanted = f"tasks: [{tasks}]\nseeds_per_arm: 12"
+    (folder / "study.yaml").write_text(re.sub(r"tasks:(\n  .*)+\nseeds_per_arm: 2", wanted, demo))
     return registered_design(read_protocol(folder), 0.1)
 
 

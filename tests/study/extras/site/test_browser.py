@@ -123,10 +123,12 @@ def test_filters_narrow_the_table_and_the_figure(visitor: Visitor) -> None:
     page = visitor.page()
     page.locator("select[name=study]").select_option("demo")
     shown = page.locator(".sortable tbody tr:visible")
-    assert (shown.count(), page.locator(".point:visible").count()) == (6, 6)
+    assert (shown.count(), page.locator(".point:visible").count()) == (14, 14)
     page.locator("select[name=kind]").select_option("unsure")
-    assert [row.locator("th").inner_text() for row in shown.all()] == ["honest-2", "honest-1"]
-    assert page.locator("output").inner_text() == "2 findings shown"
+    page.locator("select[name=level]").select_option("instance")
+    names = [row.locator("th").inner_text() for row in shown.all()]
+    assert names == ["variant-1", "honest-2", "honest-1"]
+    assert page.locator("output").inner_text() == "3 findings shown"
 
 
 def test_the_keyboard_reaches_filters_and_table(visitor: Visitor) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from generators.catalog import Catalog
 from generators.dressings.family import dressed_family
+from generators.seed import EXAMPLE_SEED
 from generators.validation.dressed import unsolved
 from study.extras.tasks.dress import dress_task
 from tests.conftest import ROOT
@@ -16,11 +17,13 @@ from tests.study.cli.program import refusal, run
 
 @pytest.mark.parametrize("entry", Catalog.built_in().entries())
 def test_drafts_of_each_family_can_be_solved_and_differ(entry: str, tmp_path: Path) -> None:
-    paths = dress_task(entry.partition("@")[0], 2, tmp_path)
+    paths = dress_task(entry.partition("@")[0], 2, tmp_path, EXAMPLE_SEED)
     one, other = (dressed_family(path.name, path.read_text()) for path in paths)
     assert unsolved(one, ["easy"], 1) == ()
     assert one.prompt != other.prompt != one.dressing.base.prompt
     assert "Reword it" in paths[0].read_text()
+    # The same drafts again: another text there would be refused.
+    assert dress_task(entry.partition("@")[0], 2, tmp_path, EXAMPLE_SEED) == paths
 
 
 def test_a_draft_overwrites_nothing_and_no_other_family_is_dressed(tmp_path: Path) -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from registry.verify.verify import verify_study
-from study.steps.init.folder import init_study
+from study.steps.demo.demo import write_demo
 from study.workspace.address import open_study
 from tests.progress import Stall, files_of, finish
 
-TESTED = {f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)}
+TESTED = {"variant-1", *(f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2))}
 
 # No limit by the clock: a wait ends when nothing new is stored.
 pytestmark = pytest.mark.timeout(0)
@@ -55,10 +55,11 @@ def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> 
 @pytest.mark.parametrize("sandbox", ["local", pytest.param("docker", marks=ENGINE)])
 def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path, sandbox: str) -> None:
     folder = tmp_path / "demo"
-    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
-    assert "seeds_per_arm: 12\n" in text
-    text = text.replace("{kind: docker}", f"{{kind: {sandbox}}}")
-    init_study(folder, text.replace("seeds_per_arm: 12\n", "seeds_per_arm: 3\n"))
+    write_demo(folder, sandbox)
+    assert len({path.read_text() for path in (folder / "dressings").iterdir()}) == 20
+    text = (folder / "study.yaml").read_text().replace("seeds_per_arm: 1", "seeds_per_arm: 2")
+    few = re.sub(r"  - (\w+/(easy|hard)|.* pair: pair-([2-9]|10)})\n", "", text)
+    (folder / "study.yaml").write_text(few, encoding="utf-8")
     kill_with_results(start_demo(folder), folder, 12)
     before = results(folder)
 
@@ -67,35 +68,35 @@ def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path, sandbox
     report: dict[str, Any] = json.loads(out)
     assert {row["model"] for row in report["models"]} == TESTED
     after = results(folder)
-    assert len(after) == 3 * 4 * 2 * 2 * 3
+    assert len(after) == (4 + 4 + 5) * (2 * 4 + 8)
     assert {name: after[name] for name in before} == before
     check_study(folder)
 
 
 @pytest.mark.slow
 @pytest.mark.docker
-def test_the_demo_finds_the_readers_out(tmp_path: Path) -> None:
+def test_the_demo_finds_who_read_and_who_trained(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     out, err = finish(start_demo(folder), files_of(folder))
     assert out, err
     report: dict[str, Any] = json.loads(out)
     verdicts = {row["model"]: row["verdict"] for row in report["models"]}
     assert verdicts.keys() == TESTED
-    assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
-    assert not {verdicts["honest-1"], verdicts["honest-2"]} & {"contaminated", "withheld"}
+    found = {model for model, verdict in verdicts.items() if verdict == "contaminated"}
+    assert found == {"mild-1", "mild-2", "strong-1", "strong-2"}
+    assert "withheld" not in verdicts.values()
+    trained = {row["model"] for row in report["levels"] if row["finding"] == "shown"}
+    assert trained == {"variant-1"}
     assert {(control["kind"], control["state"]) for control in report["controls"]} == {
-        ("C1", "uninformative"),  # control models, of 24 instances an arm
+        ("C1", "uninformative"),  # control models, of 16 instances an arm
         ("C1", "agrees"),  # criteria that need no answer key
         ("C3", "agrees"),
     }
     assert report["monitoring"]["rejected_at"] == 1
-    assert {model for model, _, _ in report["changes"]["added"]} == {
-        "honest-2",
-        "mild-2",
-        "strong-2",
-    }
+    added = {model for model, _, _ in report["changes"]["added"]}
+    assert added == {"honest-2", "mild-2", "strong-2", "variant-1"}
     assert any("fixed entropy" in deviation for deviation in report["deviations"])
-    assert len(results(folder)) == 3 * 4 * 2 * 2 * 12
+    assert len(results(folder)) == (4 + 4 + 5) * (6 * 2 + 10 * 4)
     check_study(folder)
 
 
