@@ -52,8 +52,7 @@ def keys_of_cell(study: Study, key: str) -> Keys:
     run = study.store.get(key)[17:81].decode()  # of the line that begins it
     named = (each.record for each in study.ledger.find("run-manifest"))
     manifest = next(each for each in named if run_name(each.run_recipient) == run)
-    episode = key.rpartition("/")[2][:64]
-    return Keys(cell=CellKey.of(study.run_identity(manifest), run, episode))
+    return Keys(cell=CellKey.of(study.run_identity(manifest), run, key.rpartition("/")[2][:64]))
 
 
 def sealed_set(entries: Sequence[DrawnInstance], strata: Sequence[str], each: int) -> SealedSet:

@@ -64,10 +64,9 @@ CELL_READER = Keys(runs={CELL.run: IDENTITY}.get)
 @settings(max_examples=30, deadline=None)
 @given(st.binary(max_size=5000))
 def test_a_cells_object_is_opened_with_its_key_and_with_its_runs(data: bytes) -> None:
-    worker = Keys(cell=CELL)
-    sealed = worker.seal(NAME, data)
-    assert worker.open(NAME, sealed) == CELL_READER.open(NAME, sealed) == data
-    assert sealed != worker.seal(NAME, data), "a nonce of its own"
+    sealed = Keys(cell=CELL).seal(NAME, data)
+    assert Keys(cell=CELL).open(NAME, sealed) == CELL_READER.open(NAME, sealed) == data
+    assert sealed != CELL.seal(NAME, data), "a nonce of its own"
 
 
 @pytest.mark.parametrize(("identity", "episode"), [(IDENTITY, "bb" * 32), (OTHER, "aa" * 32)])
