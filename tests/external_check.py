@@ -172,7 +172,7 @@ def check_objects(root, store):
     yield merkle(leaves).hex() == root, "its list of objects was altered"
     for digest, key in lines:
         yield sha256((store / key).read_bytes()) == f"sha256:{digest}", f"{key} was altered"
-    return {key[12:-4]: digest for digest, key in lines if key.startswith("attempts/")}
+    return {key[12:-5]: digest for digest, key in lines if key.startswith("attempts/")}
 
 
 def check_lists(heads, attempts, folder):

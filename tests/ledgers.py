@@ -15,6 +15,7 @@ from registry.sealing import (
     SealedSeeds,
     commitments_of,
     commitments_root,
+    decrypt,
     recipient_of,
     run_name,
 )
@@ -47,12 +48,22 @@ def keys_of(identity: str, run: str = "") -> Keys:
     return Keys((recipient_of(identity),), (identity,), signer, {signer.public}, runs, cell)
 
 
-def keys_of_cell(study: Study, key: str) -> Keys:
-    """Return the keys to write an object of a cell of a study again, by its name."""
+def keys_of_cell(study: Study, key: str, other: str = "") -> Keys:
+    """Return the keys to write an object of a cell of a study again, or one with another name."""
     run = study.store.get(key)[17:81].decode()  # of the line that begins it
     named = (each.record for each in study.ledger.find("run-manifest"))
     manifest = next(each for each in named if run_name(each.run_recipient) == run)
-    return Keys(cell=CellKey.of(study.run_identity(manifest), run, key.rpartition("/")[2][:64]))
+    return Keys(
+        cell=CellKey.of(study.run_identity(manifest), run, (other or key).rpartition("/")[2][:64])
+    )
+
+
+def plain_object(study: Study, key: str) -> bytes:
+    """Return an object of a study's store, decrypted if it is sealed."""
+    data = study.store.get(key)
+    if key.endswith(".cell"):
+        return study.keys().open(key, data)
+    return decrypt(data, study.identities(), key) if key.endswith(".age") else data
 
 
 def sealed_set(entries: Sequence[DrawnInstance], strata: Sequence[str], each: int) -> SealedSet:

@@ -130,7 +130,7 @@ def test_runs_that_were_mixed_from_copies_are_named_without_a_key(
                 pipeline.sweep(copy, REQUEST, lambda progress: None)
     mine, theirs = (copy.folder / "store" for copy in copies)
     for folder in (ATTEMPTS, RESULTS):
-        better = next((theirs / folder).rglob("*.age"))
+        better = next((theirs / folder).rglob("*.cell"))
         shutil.copyfile(better, mine / better.relative_to(theirs))
     pipeline.sweep(study, REQUEST, lambda progress: None)
     assert standings(study, authority) == [Standing.HOLDS, Standing.HOLDS, Standing.BROKEN]

@@ -21,13 +21,13 @@ from generators.catalog import INSTALLED
 from harness.episode import Episode
 from harness.model import Role
 from harness.storage import EPISODE_CODEC
-from registry.sealing import decrypt
 from registry.verify.verify import verify_study
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.ledgers import plain_object
 from tests.progress import files_of, finish
 from tests.study.cli.program import refusal
 from tests.study.conftest import draw_tiny
@@ -122,12 +122,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 def opened(study: Study) -> dict[str, bytes]:
     """Every object of the store, decrypted where it is sealed."""
-    return {
-        key: decrypt(study.store.get(key), study.identities(), key)
-        if key.endswith(".age")
-        else study.store.get(key)
-        for key in study.store.list()
-    }
+    return {key: plain_object(study, key) for key in study.store.list()}
 
 
 def episodes(study: Study) -> list[Episode]:

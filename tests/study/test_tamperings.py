@@ -20,7 +20,7 @@ from registry.ledger.chain import Entry, _seal_entry, head_digest
 from registry.ledger.inventory import read_inventory, write_inventory
 from registry.ledger.records import record_digest
 from registry.provenance import read_provenance
-from registry.sealing import Keys, SealedSeeds, encrypt, seal_seeds
+from registry.sealing import CellKey, Keys, SealedSeeds, encrypt, seal_seeds
 from registry.signing import Signer
 from registry.stores.base import Store
 from registry.stores.folder import FolderStore
@@ -30,9 +30,10 @@ from study.steps.verify.verify import VerifyRequest, verify
 from study.workspace.address import open_study as open_folder
 from study.workspace.checkpoints import make_checkpoint
 from study.workspace.study import CHECKOUT, Study
+from tests.ledgers import keys_of_cell
 from tests.study.conftest import SMALL, make_study, run_wave
 
-STRANGER = Signer(b"\x07" * 32)
+STRANGER, FOREIGN_CELL = Signer(b"\x07" * 32), CellKey("ab" * 32, b"\x07" * 32)
 NOW = "2099-01-01T00:00:00Z"
 FOREIGN = "which is not the study's key"
 
@@ -219,8 +220,11 @@ def _manifest(world: World, signer: Signer) -> None:
     world.append("run-manifest", signer, _set("wave", value=7))
 
 
-def _keys(world: World, signer: Signer) -> Keys:
-    return replace(world.keys, signer=signer)
+def _keys(world: World, signer: Signer, key: str) -> Keys:
+    store = world.study.store
+    place = key if store.exists(key) else world.first("attempts/")
+    cell = keys_of_cell(world.study, place, key).cell if signer is not STRANGER else FOREIGN_CELL
+    return replace(world.keys, signer=signer, cell=cell)
 
 
 def _object(
@@ -234,7 +238,7 @@ def _object(
 
 
 def _signed(world: World, key: str, signer: Signer) -> bytes:
-    return _keys(world, signer).seal(key, b"forged")
+    return _keys(world, signer, key).seal(key, b"forged")
 
 
 def _removed(world: World, key: str, signer: Signer) -> None:
@@ -244,7 +248,7 @@ def _removed(world: World, key: str, signer: Signer) -> None:
 def _better(world: World, key: str, signer: Signer) -> bytes:
     """A result with a score of 1, by this signer."""
     result = RESULT_CODEC.read(world.study.store, key, world.keys)
-    return _keys(world, signer).seal(key, RESULT_CODEC.encode(replace(result, score=0.987)))
+    return _keys(world, signer, key).seal(key, RESULT_CODEC.encode(replace(result, score=0.987)))
 
 
 def _better_and_closed(world: World, signer: Signer) -> None:

@@ -17,7 +17,7 @@ from harness.storage import RESULTS, TABLES
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, StoreError
 from registry.ledger.inventory import head_key, part_key
-from registry.sealing import decrypt, encrypt, new_identity, write_identity
+from registry.sealing import encrypt, new_identity, write_identity
 from registry.stores.base import Store
 from registry.stores.folder import FolderStore
 from study.steps import pipeline
@@ -28,6 +28,7 @@ from study.workspace.address import open_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, closed_wave
 from study.workspace.tables import WaveTable
+from tests.ledgers import plain_object
 from tests.study.conftest import SINGLE, make_study, run_wave
 from tests.study.steps.sweep.test_closing import WatchedStore
 
@@ -69,10 +70,7 @@ def singly(study: Study) -> list[EpisodeResult]:
 
 def plain_parts(study: Study) -> dict[str, bytes]:
     """The decrypted parts by key."""
-    return {
-        key: decrypt(study.store.get(key), study.identities(), key)
-        for key in study.store.list(TABLES)
-    }
+    return {key: plain_object(study, key) for key in study.store.list(TABLES)}
 
 
 def rewrite(study: Study, key: str, data: bytes) -> None:

@@ -14,14 +14,7 @@ from harness.sweep.schedule import INSTANCES_CODEC
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import COPY, Ledger, _seal_entry, inspect_chain
 from registry.provenance import utc_now
-from registry.sealing import (
-    decrypt,
-    new_identity,
-    open_seeds,
-    read_identities,
-    recipient_of,
-    write_identity,
-)
+from registry.sealing import new_identity, open_seeds, read_identities, recipient_of, write_identity
 from registry.signing import Signer
 from registry.stores.folder import FolderStore
 from registry.verify.verify import verify_study
@@ -32,6 +25,7 @@ from study.steps.init.folder import init_study
 from study.workspace.snapshot import without_arms
 from study.workspace.study import Study, drawn_key
 from tests.cases import cases
+from tests.ledgers import plain_object
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import draw_tiny, run_wave
 
@@ -139,7 +133,7 @@ def test_a_captured_operators_key_opens_no_arm(custody: Custody) -> None:
         open_seeds(store.get(uri), identities, uri)
     with pytest.raises(RegistryError, match=OF_CUSTODIANS):
         study.entries()
-    opened = {key: decrypt(store.get(key), identities, key) for key in sealed(study) if key != uri}
+    opened = {key: plain_object(study, key) for key in sealed(study) if key != uri}
     assert {"drawn", "runs", "attempts", "results"} <= {key.partition("/")[0] for key in opened}
     custody.bring_back()
     entries = study.entries()
@@ -152,7 +146,7 @@ def test_a_captured_operators_key_opens_no_arm(custody: Custody) -> None:
 
 
 def sealed(study: Study) -> Iterator[str]:
-    return (key for key in study.store.list() if key.endswith(".age"))
+    return (key for key in study.store.list() if key.endswith((".age", ".cell")))
 
 
 def test_an_operator_cannot_exchange_the_list_of_instances(custody: Custody) -> None:

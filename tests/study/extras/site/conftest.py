@@ -19,7 +19,7 @@ HOSTILE: tuple[str, ...] = tuple(cases(__file__, "hostile"))
 def keyless(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stored demo study without what is sealed, and with something else in place of its key."""
     folder = tmp_path_factory.mktemp("keyless") / "demo-study"
-    shutil.copytree(stored_demo, folder, ignore=shutil.ignore_patterns("*.age"))
+    shutil.copytree(stored_demo, folder, ignore=shutil.ignore_patterns("*.age", "*.cell"))
     (folder / "keys/study.txt").write_text("no key")
     return folder
 

@@ -248,7 +248,7 @@ def test_only_public_objects_are_taken_along(site: Path) -> None:
     evidence = site / "studies/demo/evidence"
     files = files_of(evidence)
     assert json.loads(files.pop("index.json")) == sorted(files)
-    assert not any(name.endswith(".age") for name in files)
+    assert not any(name.endswith((".age", ".cell")) for name in files)
     folders = {name.split("/")[0] for name in files}
     assert folders == {"ledger", "checkpoints", "inventory", "calibrations", "release", "begun"}
 
