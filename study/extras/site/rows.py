@@ -183,9 +183,12 @@ def _by_release(row: Row) -> tuple[bool, int, str, str, int]:
 
 
 def counts_of(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
-    """Yield each kind, its label, and the rows on instances of that kind, largest gap first; rare
-    kinds only if there are any."""
+    """Yield each kind, its label, and the rows of that kind, largest gap first; rare kinds only if
+    there are any. A model has one row in each study: that on instances, unless a level above them
+    alone shows contamination."""
+    by_weight = sorted(rows, key=lambda row: (row.kind == "contaminated", row.level == INSTANCE))
+    last = {(row.study, row.found.model): row for row in by_weight}
     for kind, label in WORDS["kinds"].items():
-        own = [row for row in rows if row.kind == kind and row.level == INSTANCE]
+        own = [row for row in last.values() if row.kind == kind]
         if own or kind in _ALWAYS:
             yield kind, label, sorted(own, key=lambda row: -(row.found.estimate or 0.0))

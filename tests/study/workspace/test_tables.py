@@ -28,7 +28,7 @@ from study.workspace.address import open_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, closed_wave
 from study.workspace.tables import WaveTable
-from tests.ledgers import plain_object
+from tests.ledgers import keys_of_cell, plain_object
 from tests.study.conftest import SINGLE, make_study, run_wave
 from tests.study.steps.sweep.test_closing import WatchedStore
 
@@ -183,7 +183,7 @@ def test_results_that_were_exchanged_altered_or_removed_give_no_rows(study: Stud
     keys = sorted(study.store.list(RESULTS))
     true = {key: study.store.get(key) for key in keys}
     forged = replace(singly(study)[0], score=0.125)
-    sealed = study.keys().seal(keys[0], RESULT_CODEC.encode(forged))
+    sealed = keys_of_cell(study, keys[0]).seal(keys[0], RESULT_CODEC.encode(forged))
     for place, data in ((keys[0], true[keys[1]]), (keys[0], sealed), (keys[7], b"")):
         rewrite(study, place, data)
         with pytest.raises(BrokenPromise, match=place):
