@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 from itertools import chain, groupby
 from operator import itemgetter
@@ -16,7 +17,7 @@ from typing import Any
 
 from registry.canonical import digest_bytes
 from registry.checkpoints.checkpoint import CHECKPOINTS
-from registry.errors import BrokenPromise, MissingKey, RegistryError
+from registry.errors import BrokenPromise, MissingKey
 from registry.ledger.chain import COPY, LEDGER, Entry
 from registry.ledger.inventory import (
     CALIBRATIONS,
@@ -180,16 +181,17 @@ def _check_object(findings: Findings, key: str, promised: set[str]) -> None:
         findings.add(key, f"was altered: digest {digest} expected, {actual} found")
     sealed = key.endswith((".age", ".cell")) and not key.startswith(_FOREIGN)
     if findings.identities is not None and sealed and promised <= {actual}:
-        try:
-            if _UNSIGNED.fullmatch(key):
-                decrypt(data, findings.identities, key)
-            else:
-                findings.keys.open(key, data)
-                findings.counts["authors of objects"] += 1
-        except RegistryError as error:
-            findings.add(key, str(error))
-        else:
-            findings.counts["ciphertexts opened"] += 1
+        findings.check(key, partial(_open, findings, key, data))
+
+
+def _open(findings: Findings, key: str, data: bytes) -> None:
+    """Open a sealed object. Raises RegistryError."""
+    if _UNSIGNED.fullmatch(key):
+        decrypt(data, findings.keys.identities, key)
+    else:
+        findings.keys.open(key, data)
+        findings.counts["authors of objects"] += 1
+    findings.counts["ciphertexts opened"] += 1
 
 
 @dataclass(slots=True)

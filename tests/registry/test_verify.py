@@ -16,7 +16,7 @@ import registry.ledger.inventory as inventory_module
 from registry.canonical import digest_bytes
 from registry.draws.allocation import commit_secret, sealed_key
 from registry.draws.seeds import FixedEntropy, SystemEntropy, draw
-from registry.errors import RegistryError, StoreError
+from registry.errors import RegistryError, StoreError, StoreUnavailable
 from registry.ledger.chain import Entry, Ledger, _seal_entry, head_digest
 from registry.ledger.draw_records import Announcement
 from registry.ledger.inventory import (
@@ -634,6 +634,21 @@ def test_thousands_of_problems_are_counted_not_listed() -> None:
     found = verify_study(store, [IDENTITY])
     assert len(found.problems) == 1001
     assert found.problems[-1] == ("and more", "1400 other problems")
+
+
+def test_an_outage_is_no_tampering(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins after each run's key was read once."""
+    get, asked = FolderStore.get, set[str]()
+
+    def away(store: FolderStore, key: str) -> bytes:
+        if key in asked and key.endswith("/key.age"):
+            raise StoreUnavailable(key, "away")
+        asked.add(key)
+        return get(store, key)
+
+    monkeypatch.setattr(FolderStore, "get", away)
+    with pytest.raises(StoreUnavailable):
+        _verify(folder)
 
 
 def test_a_store_that_cannot_be_read_stops_the_verification(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from harness.episodes.result import RESULT_CODEC
 from harness.model import Message, Reply, Role, Usage
 from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
-from harness.storage import EPISODE_CODEC, FOREIGN, attempt_key, hex_of, result_key
+from harness.storage import EPISODE_CODEC, FOREIGN, attempt_key, result_key
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.errors import RegistryError
@@ -124,16 +124,12 @@ def improved(data: bytes) -> bytes:
     return RESULT_CODEC.encode(replace(result, score=1.0 - (result.score or 0.0)))
 
 
-def opened(it: Begun, key: str, data: bytes) -> bytes:
-    return it.readers.open(key, data)
-
-
 def unsigned(it: Begun, key: str, data: bytes) -> bytes:
-    return encrypt(improved(opened(it, key, data)), it.study.recipients())
+    return encrypt(improved(it.readers.open(key, data)), it.study.recipients())
 
 
 def by_a_stranger(it: Begun, key: str, data: bytes) -> bytes:
-    plain = sign_object(STRANGER, key, improved(opened(it, key, data)))
+    plain = sign_object(STRANGER, key, improved(it.readers.open(key, data)))
     return encrypt(plain, it.study.recipients())
 
 
@@ -141,13 +137,13 @@ def by_another_cell(it: Begun, key: str, data: bytes) -> bytes:
     """By a captured worker: with the key of a cell that it was leased."""
     made, cells = it.context, it.cells
     mine = next(cell for cell in cells if result_key(cell.episode) != key)
-    return made.keys_of(mine).seal(key, improved(opened(it, key, data)))
+    return made.keys_of(mine).seal(key, improved(it.readers.open(key, data)))
 
 
 def under_another_name(it: Begun, key: str, data: bytes) -> bytes:
     """The honest result of another episode, signed for that one's name."""
     other = next(cell for cell in it.cells if result_key(cell.episode) != key)
-    return it.context.keys_of(other).seal(result_key(other.episode), opened(it, key, data))
+    return it.context.keys_of(other).seal(result_key(other.episode), it.readers.open(key, data))
 
 
 def noise(it: Begun, key: str, data: bytes) -> bytes:
@@ -202,13 +198,3 @@ def test_nothing_is_stored_without_the_key_of_its_author(it: Begun, name: str) -
     keys = replace(it.study.keys(), signer=None)
     with pytest.raises(RegistryError, match="nothing is stored without the key of its author"):
         keys.seal(name, b"{}")
-
-
-def test_a_captured_worker_has_the_key_of_no_other_cell(it: Begun) -> None:
-    made, (one, other, *_) = it.context, it.cells
-    worker = replace(made, run_identity="")
-    leased = made.lease(one)
-    assert hex_of(other.episode) not in repr(leased)
-    assert worker.keys_of(leased).cell != made.keys_of(other).cell
-    with pytest.raises(RegistryError):
-        worker.keys_of(other)

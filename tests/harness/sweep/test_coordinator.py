@@ -27,7 +27,7 @@ from tests.harness import paid_cells
 from tests.progress import wait_until
 
 _, STUDY = new_identity()
-RUN, _ = new_identity()
+(RUN, _), SIGNER = new_identity(), Signer(b"\x07" * 32)
 COUNT, BEFORE, NEXT = 4, "000001-1", "000002-1"
 ELSEWHERE = replace(Process.current(), boot="another")
 DEAD = replace(Process.current(), start=1)  # its number was given to another since
@@ -36,17 +36,15 @@ DEAD = replace(Process.current(), start=1)  # its number was given to another si
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
     """Of a run of which a driver has opened an epoch, whose worker has claimed two cells."""
-    signer = Signer(b"\x07" * 32)
     made = paid_cells.bench("http://127.0.0.1:9", str(tmp_path), STUDY, RUN).context
-    made = replace(made, trusted=frozenset((signer.public,)))
+    made = replace(made, trusted=frozenset((SIGNER.public,)))
     root = Seed(bytes(32))
     spec = TaskSpec("compute_average", "3", "easy", ())
     family = INSTALLED.family(spec.family)
     seeds = [root.child("cell", number) for number in range(COUNT)]
     subjects = tuple(WaveInstance(spec, family.generate("easy", seed).id, seed) for seed in seeds)
-    store = FolderStore(tmp_path)
-    keys = replace(made.run_keys, signer=signer)
-    INSTANCES_CODEC.write(store, instances_key(made.run_recipient), subjects, keys)
+    keys, place = replace(made.run_keys, signer=SIGNER), instances_key(made.run_recipient)
+    INSTANCES_CODEC.write(FolderStore(tmp_path), place, subjects, keys)
     return made
 
 

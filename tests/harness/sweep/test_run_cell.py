@@ -22,7 +22,7 @@ from harness.sweep.run_cell import close_cell, keep_killed, run_cell
 from harness.sweep.schedule import WavePlan
 from harness.sweep.workbench import RunContext, Workbench, check_host
 from registry.canonical import digest_bytes
-from registry.errors import BrokenPromise, ForeignObject
+from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.ledger.begun import find_heads, read_list
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, installed_packages
@@ -128,12 +128,14 @@ def test_a_worker_has_the_keys_of_its_cells_and_no_other(sandboxes: LocalSandbox
     leased = driver.context.lease(CELL)
     worker = replace(driver, context=replace(driver.context, run_identity=""))
     assert leased.key not in repr(leased)
+    with pytest.raises(RegistryError, match="has the keys of leased cells only"):
+        worker.context.keys_of(other)
     assert not run_cell(leased, worker, noon).finished
     assert worker.store.exists(attempt_key(EPISODE, 2)), "it went on from the first attempt"
     run_cell(replace(other, key=leased.key), worker, noon)
-    place = attempt_key(other.episode, 1)
+    keys = driver.context.keys_of(other)
     with pytest.raises(ForeignObject, match="not by the key of its cell"):
-        EPISODE_CODEC.read(worker.store, place, driver.context.keys_of(other))
+        EPISODE_CODEC.read(worker.store, attempt_key(other.episode, 1), keys)
 
 
 def test_other_instances_than_those_drawn_are_refused_quietly(sandboxes: LocalSandboxes) -> None:
