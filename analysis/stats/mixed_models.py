@@ -88,9 +88,10 @@ def fit_seeds(response: Floats, design: Floats, cluster: Ints) -> GeeFit:
     """
 
     def fit() -> tuple[Floats, Floats]:
-        import statsmodels.api as sm
+        from statsmodels.genmod.families import Binomial  # its ``api`` loads all of statsmodels
+        from statsmodels.genmod.generalized_linear_model import GLM
 
-        model = sm.GLM(response, design, family=sm.families.Binomial())
+        model = GLM(response, design, family=Binomial())
         parameters = np.asarray(model.fit().params)
         return parameters, _bias_reduced(parameters, response, design, cluster)
 
@@ -169,17 +170,17 @@ def shrink_gaps(gaps: Floats, ses: Floats) -> tuple[Floats, Floats]:
 def _fit_mixed(y: Floats, design: Floats, seed: Ints) -> tuple[float, float, float]:
     """The last parameter, its SE, and the variance between seeds. Where that is 0, which
     statsmodels cannot fit, REML is least squares."""
-    import statsmodels.api as sm
-    from statsmodels.regression.mixed_linear_model import MixedLMParams
+    from statsmodels.regression.linear_model import OLS
+    from statsmodels.regression.mixed_linear_model import MixedLM, MixedLMParams
 
     ratio = _variance_ratio(y, design, seed)
     if ratio < _NO_RATIO:
-        plain = sm.OLS(y, design).fit()
+        plain = OLS(y, design).fit()
         return float(plain.params[-1]), float(plain.bse[-1]), 0.0
     start = MixedLMParams.from_components(
         fe_params=np.zeros(design.shape[1]), cov_re=np.array([[ratio]])
     )
-    result = sm.MixedLM(y, design, groups=seed).fit(reml=True, start_params=start)
+    result = MixedLM(y, design, groups=seed).fit(reml=True, start_params=start)
     if not result.converged:
         raise ValueError("no maximum of the likelihood was reached")
     seeds = float(np.asarray(result.cov_re)[0, 0])

@@ -165,8 +165,10 @@ def release_needles(
     find_family: FindFamily,
     progress: Progress = lambda done: None,
     identities: Mapping[str, str] = MappingProxyType({}),
+    excused: bool = True,
 ) -> Needles:
-    """Return what to look for, from the whole draw in its order, and age identities by their kind.
+    """Return what to look for, from the whole draw in its order, and age identities by their kind:
+    less what others yield too, unless ``excused`` is False, which costs no other instances.
     ``progress`` gets the number of instances that are made. Raises PublishError."""
     private = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.arm is Arm.PRIVATE]
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
@@ -176,9 +178,8 @@ def release_needles(
         for leaf, entry in counted(private, progress)
         for made in [regenerate(entry, find_family)]
     ]
-    return needles_of(
-        secrets, _corpus(others, [entry for _, entry in private], find_family), identities
-    )
+    corpus = _corpus(others, [entry for _, entry in private], find_family)
+    return needles_of(secrets, corpus if excused else (), identities)
 
 
 def counted(items: Iterable[T], progress: Progress) -> Iterator[T]:

@@ -166,6 +166,8 @@ def needles_of(
         pixels |= dict.fromkeys(_pixel_digests(secret.instance), Trace("image", secret.leaf))
     everything = Needles({pattern: trace for trace, group in groups for pattern in group}, pixels)
     shared, shared_pixels = _shared(everything, corpus)
+    if not (shared or shared_pixels):
+        return everything
     _refuse_unexcused(trace for trace, group in groups if not shared.isdisjoint(group))
     return Needles(
         {

@@ -22,6 +22,7 @@ from harness.judge.grade import submitted
 from harness.spending.budget import Spend
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
+from publish.leakcheck.check import leaks_in, regenerate, release_needles
 from registry.errors import BrokenPromise
 from registry.ledger.records import pin_digest
 from registry.provenance import utc_now
@@ -174,8 +175,12 @@ def test_nothing_that_follows_from_a_private_seed_goes_into_a_report(study: Stud
 
 def test_every_file_of_a_report_is_looked_through(study: Study) -> None:
     files = report_files(build_look(take_snapshot(study), None, utc_now()).report)
-    check_report(study, files, 1)
-    secret = next(entry.seed for entry in study.entries() if entry.arm is Arm.PRIVATE)
+    entries, find = study.entries(), study.protocol.catalog.family
+    private = next(entry for entry in entries if entry.arm is Arm.PRIVATE)
+    shared = regenerate(private, find)[0].brief.prompt.splitlines()[-1]
+    assert leaks_in("", shared.encode(), release_needles(entries, find, excused=False))
+    check_report(study, files | {"report.md": files["report.md"] + shared}, 1)
+    secret = private.seed
     for where in ("report.md", "tables/verdicts.csv", "figures/gaps.svg"):
         with pytest.raises(BrokenPromise, match=f"{where}: seed"):
             check_report(study, files | {where: files[where] + secret}, 1)
