@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,11 +98,8 @@ def find_report(folder: Path, record: ReportIssued) -> Mapping[str, Any] | None:
     """Return the report.json of a report in the ledger; None if the study's folder does not hold
     it, or holds other bytes."""
     path = folder / REPORTS / f"wave-{record.through_wave}" / DATA
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    if digest_bytes(data) != record.report:
-        return None
-    body: Mapping[str, Any] = json.loads(data)
-    return body
+    with suppress(OSError):
+        if digest_bytes(data := path.read_bytes()) == record.report:
+            body: Mapping[str, Any] = json.loads(data)
+            return body
+    return None
