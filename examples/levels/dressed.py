@@ -1,10 +1,11 @@
-"""Forty pairs of siblings and agents of known training: ``python -m examples.levels.dressed
+"""Forty pairs, twenty units and agents of known training: ``python -m examples.levels.dressed
 [FOLDER]``.
 
-Eight dressings of each of the ten built-in families make four pairs a family, one sibling of which
-is released. Each step is a command of ``dosimeter``. The agents are built in: four of before the
-release, one that has seen nothing, one that remembers the released instances, and one that has
-learnt the released dressings and remembers no instance. About a quarter of an hour.
+Ten dressings of each of the ten built-in families make four pairs a family, one sibling of which
+is released, and two units of an area, half of which are. Each step is a command of ``dosimeter``.
+The agents are built in: four of before the release, one that has seen nothing, one that remembers
+the released instances, and one that has learnt the released dressings and remembers no instance.
+About a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import yaml
 from examples.calibration.run import dosimeter
 from generators.catalog import Catalog
 
-DRAFTS, DIFFICULTY = 8, "easy"
+PAIRED, ALONE, DIFFICULTY = 8, 2, "easy"
 CONTROLS = {"before-1": 0.1, "before-2": 0.2, "before-3": 0.3, "before-4": 0.4}
 TESTED: dict[str, dict[str, Any]] = {
     "honest": {"agent": "honest", "error_rate": 0.3},
@@ -36,7 +37,7 @@ def main() -> None:
         dosimeter("init", str(folder))
         for family in Catalog.built_in().newest():
             out = str(folder / "dressings" / family.name)
-            dosimeter("tasks", "dress", family.name, "--n", str(DRAFTS), "--out", out)
+            dosimeter("tasks", "dress", family.name, "--n", str(PAIRED + ALONE), "--out", out)
         write_study(folder)
     dosimeter("register", *at, "--underpowered", REASON)
     dosimeter("sweep", *at, "--wave", "0", "--allow-dirty")
@@ -46,12 +47,13 @@ def main() -> None:
 
 
 def write_study(folder: Path) -> None:
-    """Write study.yaml: each two dressings that follow each other are a pair."""
+    """Write study.yaml: each two dressings that follow each other are a pair, but for the last."""
     tasks = []
     for drafts in sorted((folder / "dressings").iterdir()):
         for number, path in enumerate(sorted(drafts.iterdir())):
             own = {"template": str(path.relative_to(folder)), "questions": [DIFFICULTY]}
-            tasks.append(own | {"pair": f"{drafts.name}-{number // 2 + 1}"})
+            pair = {"pair": f"{drafts.name}-{number // 2 + 1}"}
+            tasks.append(own | (pair if number < PAIRED else {"area": "dressings"}))
     before = {
         name: {"agent": "honest", "error_rate": rate, "released": "2024-01-01"}
         for name, rate in CONTROLS.items()

@@ -102,19 +102,20 @@ def rows_of(
         columns[model] = [
             random.binomial(POINTS, chance) / POINTS for _ in range(1 if new else RUNS)
         ]
-    names = np.array([one.strata[0] for one in units], dtype=object)[unit]
-    instances = [f"{wave} {names[i]} {i}" for i in range(len(unit))]
-    frame = pd.DataFrame({"instance": instances, "stratum": names})
-    runs = (
-        frame.assign(model=model, replicate=run, score=scores, wave=wave)
-        for model, own_scores in columns.items()
-        for run, scores in enumerate(own_scores)
-    )
+    runs = [(model, run, own) for model, each in columns.items() for run, own in enumerate(each)]
+    count, strata = len(unit), np.array([one.strata[0] for one in units], dtype=object)[unit]
     blank = {"string": "", "int64": 0, "float64": np.nan}
-    full = pd.concat(runs, ignore_index=True)
     absent: dict[str, Any] = {name: blank.get(kind, np.nan) for name, kind in SCHEMA.items()}
     absent |= {"arm": str(Arm.PRIVATE), "status": "scored", "grader": GRADER, "date": None}
-    return full.assign(**{name: value for name, value in absent.items() if name not in full})
+    given = {
+        "instance": [f"{wave} {name} {i}" for i, name in enumerate(strata)] * len(runs),
+        "stratum": np.tile(strata, len(runs)),
+        "model": np.repeat([model for model, _, _ in runs], count),
+        "replicate": np.repeat([run for _, run, _ in runs], count),
+        "score": np.concatenate([own for _, _, own in runs]),
+        "wave": wave,
+    }
+    return pd.DataFrame(absent | given)
 
 
 def _heavy(random: np.random.Generator) -> Any:
