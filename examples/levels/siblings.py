@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -84,10 +84,14 @@ def main() -> None:
         pairs = list(pool.map(measure, paths, [given.instances] * len(paths)))
     names = [*(f"noisy solver {n}" for n in range(1, 5))]
     names += [f"scripted agent, error rate {rate}" for rate in ERROR_RATES]
+    print_table({n: [(a[i], b[i]) for a, b in pairs] for i, n in enumerate(names)})
+
+
+def print_table(solvers: Mapping[str, Sequence[tuple[list[float], list[float]]]]) -> None:
+    """Print a row for each solver, from its scores on the siblings of each pair."""
     print("| solver | mean score | spread | noise | τ_w² (standard error) | τ_w |")
     print("|---|---|---|---|---|---|")
-    for index, name in enumerate(names):
-        own = [(one[index], other[index]) for one, other in pairs]
+    for name, own in solvers.items():
         square, error = tau_squared(own)
         seen = fmean((fmean(one) - fmean(other)) ** 2 / 2 for one, other in own)
         print(
