@@ -59,11 +59,10 @@ class UnitsStated:
             if names.count(unit.name) > 1:
                 yield at, f"unit {unit.name!r} is in two areas or pairs"
             own = {self.files[name] for name in unit.strata if name in self.files}
-            for stratum, file in self.files.items():
-                if file in own and stratum not in unit.strata:
-                    yield (
-                        at,
-                        f"{file} has questions of unit {unit.name!r} and others ({stratum}): give "
-                        "each unit a file of its own, so that one can stay sealed",
-                    )
-                    break
+            mixed = (s for s in self.files if self.files[s] in own and s not in unit.strata)
+            if (stratum := next(mixed, None)) is not None:
+                yield (
+                    at,
+                    f"{self.files[stratum]} has questions of unit {unit.name!r} and others "
+                    f"({stratum}): give each unit a file of its own, so that one can stay sealed",
+                )

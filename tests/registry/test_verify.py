@@ -483,16 +483,16 @@ def _forge(change: Forge) -> Verification:
     record = replace(record, ciphertext=digest, uri=sealed_key(digest))
     store.put(record.uri, sealed)
     announced = Announcement(
-        "study",
-        record.strata,
-        record.seeds_per_arm,
-        record.reserve,
-        record.root,
-        digest,
-        record.recipients,
-        record.entropy,
-        None,
-        commit_secret("study", drawn.secret),
+        study="study",
+        strata=record.strata,
+        seeds_per_arm=record.seeds_per_arm,
+        reserve=record.reserve,
+        root=record.root,
+        ciphertext=digest,
+        recipients=record.recipients,
+        entropy=record.entropy,
+        beacon=None,
+        commitment=commit_secret("study", drawn.secret),
     )
     signed_ledger(store).append(announced, NOW)
     signed_ledger(store).append(record, NOW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from analysis.data.table import ResultTable
@@ -20,9 +20,8 @@ def level_powers(
     plan, units = protocol.tested_plan(), protocol.units
     models = set() if table is None else set(table["model"].tolist())
     early = models & set(plan.standard.pre_exposure if plan.standard else ())
-    measured: Mapping[str, float | None] = {}
-    if table is not None:
-        measured = measured_tau(table, units, early if len(early) > 2 else models)
+    some = early if len(early) > 2 else models
+    measured = {} if table is None else measured_tau(table, units, some)
     for level in dict.fromkeys(unit.level for unit in units):
         tau = measured.get(level)
         areas = tuple(unit.area for unit in units if unit.level == level)

@@ -19,15 +19,8 @@ from registry.checkpoints.timestamp import stamp_record
 from registry.draws.allocation import place_seeds
 from registry.draws.beacon import QUICKNET
 from registry.draws.reveal import RevealedUnit, reveal_bytes, write_reveal
-from registry.draws.seeds import (
-    DrawTerms,
-    FixedEntropy,
-    allot_draw,
-    announce_draw,
-    draw,
-    record_draw,
-)
-from registry.ledger.draw_records import Beacon, Unit
+from registry.draws.seeds import FixedEntropy, allot_draw, announce_draw, draw, record_draw
+from registry.ledger.draw_records import Beacon, DrawTerms, Unit
 from registry.sealing import SealedSeeds, new_identity, unit_digest
 from registry.signing import Signer
 from registry.stores.folder import FolderStore
