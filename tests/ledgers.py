@@ -8,7 +8,7 @@ from typing import Any
 
 from registry.draws.seeds import Draw, allot_draw, announce_draw, record_draw
 from registry.ledger.chain import Ledger
-from registry.ledger.draw_records import Announcement, Parties, SealedSet
+from registry.ledger.draw_records import Announcement, DrawTerms, Parties, SealedSet
 from registry.sealing import (
     CellKey,
     DrawnInstance,
