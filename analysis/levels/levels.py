@@ -140,9 +140,7 @@ def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[Level
                 finding, reason = "not shown", "what was sealed may have been seen"
             if fault := why or look.withheld.get(here, ""):  # whatever the numbers are
                 finding, reason = "cannot be tested", fault
-            yield LevelVerdict(
-                level=level, verdict=verdict, finding=finding, units=units, tau=tau, why=reason
-            )
+            yield LevelVerdict(level, verdict, finding, units, tau, why=reason)
 
 
 def least_p(areas: Iterable[str]) -> float:

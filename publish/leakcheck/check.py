@@ -35,6 +35,7 @@ _SMALL, _SEPARATOR = 1 << 16, SEPARATOR.encode() * 2
 
 T = TypeVar("T")
 FindFamily = Callable[[str], Family]  # of "name@version", as Catalog.family
+Drawn = Iterable[DrawnInstance]
 Progress = Callable[[int], None]  # how many are done
 Instance = tuple[TaskInstance, dict[str, Any]]  # with its answer key
 
@@ -207,10 +208,7 @@ def regenerate(entry: DrawnInstance, find_family: FindFamily) -> Instance:
 
 
 def _corpus(
-    public: Iterable[DrawnInstance],
-    private: Iterable[DrawnInstance],
-    find_family: FindFamily,
-    shown: Collection[str],
+    public: Drawn, private: Drawn, find_family: FindFamily, shown: Collection[str]
 ) -> Iterator[Excuse]:
     """Yield what is not secret: of the public arm's instances, and of those of seeds never drawn;
     of these not the prompts of tasks that are not ``shown`` and have no public instance: they stay

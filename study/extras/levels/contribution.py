@@ -32,6 +32,7 @@ class LevelsShare(LookShare):
         for n, entry in enumerate(entries):  # a wave that is resumed after a reveal counts too
             if entry.kind == "run-manifest" and (shown := {*units_revealed(entries[:n], sealed)}):
                 revealed[entry.record.wave] = [unit for unit in hidden if unit in shown]
+        withheld = {(v.wave, v.model): v.note for v in look.verdicts if v.verdict == WITHHELD}
         found = level_verdicts(
             look.plan,
             LevelLook(
@@ -42,9 +43,7 @@ class LevelsShare(LookShare):
                 history=look.history,
                 kept={run for run, sent in burned_tranches(entries).items() if sent},
                 revealed=revealed,
-                withheld={
-                    (v.wave, v.model): v.note for v in look.verdicts if v.verdict == WITHHELD
-                },
+                withheld=withheld,
             ),
         )
         return (levels_part(found, look.verdicts, look.plan.margin, revealed),)

@@ -140,14 +140,10 @@ def study_needles(study: Study, watch: Watch, step: str) -> Needles:
     """Return what to look for: what follows from private seeds, also of units that stay sealed if
     their files are not revealed, and the study's keys. Raises PublishError, RegistryError."""
     entries = study.entries()
-    shown = units_revealed(study.ledger.entries(), study.sealed_set())
-    return release_needles(
-        entries,
-        study.protocol.catalog.family,
-        _progress(watch, step, len(entries)),
-        study.secret_keys(),
-        {name for unit in shown for name in unit.strata},
-    )
+    units = units_revealed(study.ledger.entries(), study.sealed_set())
+    shown = {name for unit in units for name in unit.strata}
+    family, progress = study.protocol.catalog.family, _progress(watch, step, len(entries))
+    return release_needles(entries, family, progress, study.secret_keys(), shown)
 
 
 def scan_for_leaks(study: Study, paths: Iterable[Path], watch: Watch) -> tuple[LeakFound, ...]:

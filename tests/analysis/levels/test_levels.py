@@ -127,6 +127,5 @@ def test_power_is_that_of_the_formula(level: str, units: int, tau: float) -> Non
     areas = tuple(f"a{n // 2}" if level == VARIANT else "all" for n in range(units))
     design = LevelDesign(0.267, 15, 4, 2, level=level, areas=areas, tau=tau)
     power = level_power(PLAN, design, 0.1)
-    wanted = 0.80 if level == VARIANT else 0.66
-    assert power.formula == pytest.approx(wanted, abs=0.05)
+    assert power.formula == pytest.approx(0.80 if level == VARIANT else 0.66, abs=0.05)
     assert power.power == pytest.approx(power.formula, abs=3 * power.error + 0.04)
