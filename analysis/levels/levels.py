@@ -52,16 +52,16 @@ class LevelVerdict:
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelLook:
     """What the levels of a look follow from, beside the plan: the rows; the units and the names of
-    the published ones; the digest of the registration; the waves in their order; the (wave,
-    model) whose provider may have kept instances of earlier waves; by wave, the sealed units that
-    were public before it; and the reason for those whose verdict on instances is withheld."""
+    the published ones; the digest of the registration; the waves in their order; by (wave, model),
+    the tranches that its provider may have kept; by wave, the sealed units that were public before
+    it; and the reason for the (wave, model) whose verdict on instances is withheld."""
 
     table: ResultTable
     units: Sequence[Unit]
     published: Collection[str]
     registration: str
     history: WaveHistory
-    kept: Collection[tuple[int, str]] = ()
+    kept: Mapping[tuple[int, str], Collection[int]] = field(default_factory=dict)
     revealed: Mapping[int, Sequence[Unit]] = field(default_factory=dict)
     withheld: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
@@ -127,7 +127,8 @@ def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[Level
         fresh = {c.model for c in means.columns if c.wave == wave} - controls
         data = look_data(means, means.where(wave, [*fresh]), columns)
         stratum, public = data.means.stratum, data.means.public
-        units = len(areas) if level == VARIANT else len(public)
+        units = len({*stratum.tolist()}) if level == VARIANT else len(public)
+        asked = [unit for unit in look.units if unit.name in data.means.unit]
         why = _refusal(own, units, 1 / count_allocations(stratum, public), tau)
         if number > plan.looks:
             why = f"look {number} is beyond the {plan.looks} registered ones, which have all alpha"
@@ -135,8 +136,9 @@ def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[Level
             verdict = replace(result.verdict, hypothesis=level)
             here = (wave, verdict.model)
             finding, reason = finding_of(verdict), verdict.note
-            seen = here in look.kept or level in {u.level for u in look.revealed.get(wave, ())}
-            if finding == "excluded" and seen:
+            kept, shown = look.kept.get(here, ()), look.revealed.get(wave, ())
+            seen = (each in shown or (kept and each.tranche in (None, *kept)) for each in asked)
+            if finding == "excluded" and any(seen):
                 finding, reason = "not shown", "what was sealed may have been seen"
             if fault := why or look.withheld.get(here, ""):  # whatever the numbers are
                 finding, reason = "cannot be tested", fault

@@ -6,6 +6,7 @@ It holds aggregates only. No instance id, seed or per-seed score of either arm e
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -47,7 +48,7 @@ from analysis.report.json import (
 )
 from analysis.report.limits import limits_of
 from analysis.report.part import Part
-from registry.ledger.draw_records import SealedSet
+from registry.ledger.draw_records import SealedSet, arm_sizes
 from registry.ledger.records import Plan, Preregistration, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
@@ -308,7 +309,7 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
         request.runs,
         entropy=sealed.entropy,
         dirty=registered.provenance.dirty,
-        reserve=sealed.reserve,
+        drawn=_drawn(registered.plan, sealed),
         history=request.history,
     )
     for run in request.runs:
@@ -320,9 +321,15 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
     return sentences
 
 
+def _drawn(plan: Plan, sealed: SealedSet) -> dict[tuple[int, str], int]:
+    return arm_sizes(plan.strata, plan.seeds_per_arm, sealed.reserve, sealed.units)
+
+
 def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:
     """Return a function: episodes owed in an arm of a wave, by the tranches to be run."""
-    sizes = (sum(plan.sizes), *(size * len(plan.strata) for size in sealed.reserve))
+    sizes = Counter[int]()
+    for (tranche, _), size in _drawn(plan, sealed).items():
+        sizes[tranche] += size
     ran = {(run.wave, name): drawn for run in runs for name, drawn in run.tranches_by_model.items()}
 
     def owed(count: ArmCount) -> int:

@@ -51,6 +51,19 @@ class Unit:
     area: str
     strata: tuple[str, ...]
     digest: str = ""  # hex HMAC of its own files under a key that a reveal shows; "" without any
+    tranche: int | None = None  # that has all of its seeds
+
+
+def arm_sizes(
+    strata: Sequence[str], seeds_per_arm: SeedsPerArm, reserve: Sequence[int], units: Sequence[Unit]
+) -> dict[tuple[int, str], int]:
+    """The seeds per arm of each tranche and stratum."""
+    only = {name: unit.tranche for unit in units for name in unit.strata}
+    sizes = {(tranche, name): 0 for name in strata for tranche in range(1 + len(reserve))}
+    for name, size in zip(strata, sizes_of(seeds_per_arm, strata), strict=True):
+        for tranche, count in enumerate((size, *reserve)):
+            sizes[tranche if only.get(name) is None else only[name], name] += count
+    return sizes
 
 
 @dataclass(frozen=True, slots=True)

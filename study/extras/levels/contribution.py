@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from analysis.levels.levels import LEVELS, LevelLook, least_p, level_verdicts
+from analysis.levels.levels import LevelLook, least_p, level_verdicts
 from analysis.levels.part import levels_part
 from analysis.plan.verdict import WITHHELD
 from analysis.report.part import Part
@@ -13,6 +13,7 @@ from registry.draws.reveal import units_revealed
 from registry.ledger.draw_records import VARIANT, Unit
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
+from study.protocol.units import units_of_looks
 from study.steps.report.contributors import LookContext, LookShare
 from study.steps.sweep.exposure_ledger import burned_tranches
 from study.steps.sweep.spending import example_of
@@ -41,7 +42,7 @@ class LevelsShare(LookShare):
                 published={unit.name for unit in sealed.units if unit not in hidden},
                 registration=look.registration,
                 history=look.history,
-                kept={run for run, sent in burned_tranches(entries).items() if sent},
+                kept=burned_tranches(entries),
                 revealed=revealed,
                 withheld=withheld,
             ),
@@ -53,9 +54,9 @@ def shortfalls(protocol: Protocol, watch: Callable[[str, int, int], None]) -> Fa
     """Yield levels with too few units for any p that the plan would call a finding."""
     plan = protocol.registered_plan()
     alpha = plan.level_alpha / plan.looks
-    for level in LEVELS:
-        areas = [unit.area for unit in protocol.units if unit.level == level]
-        if areas and (least := least_p(areas)) > alpha:
+    for level, units in units_of_looks(protocol.units):
+        areas = [unit.area for unit in units]
+        if (least := least_p(areas)) > alpha:
             pairs = len(set(areas))
             noun, count = ("pairs", pairs) if level == VARIANT else ("units", len(areas))
             yield (

@@ -9,6 +9,7 @@ from analysis.data.table import ResultTable
 from analysis.levels.levels import measured_tau
 from analysis.levels.power import LevelDesign, LevelPower, level_power
 from study.protocol.protocol import Protocol
+from study.protocol.units import units_of_looks
 
 
 def level_powers(
@@ -22,9 +23,9 @@ def level_powers(
     early = models & set(plan.standard.pre_exposure if plan.standard else ())
     some = early if len(early) > 2 else models
     measured = {} if table is None else measured_tau(table, units, some)
-    for level in dict.fromkeys(unit.level for unit in units):
+    for level, compared in units_of_looks(units):
         tau = measured.get(level)
-        areas = tuple(unit.area for unit in units if unit.level == level)
+        areas = tuple(unit.area for unit in compared)
         own = replace(base, level=level, areas=areas, measured=tau is not None)
         own = replace(own, tau=plan.most_tau if tau is None else tau)
         yield level_power(plan, own, gap)

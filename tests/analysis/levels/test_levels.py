@@ -74,8 +74,11 @@ def test_too_few_units_and_models_that_differ_too_much_are_not_tested() -> None:
 def test_what_a_provider_kept_or_was_revealed_excludes_nothing_and_may_still_be_found() -> None:
     quiet, wide = look_at(3, tau=0.005), replace(PLAN, margin=0.1)
     assert found(quiet, wide)[VARIANT].finding == "excluded"
-    assert found(replace(quiet, kept={(1, "new-0")}), wide)[VARIANT].finding == "not shown"
-    assert found(replace(look_at(1, gap=0.3), kept={(1, "new-0")}))[VARIANT].finding == "shown"
+    sent = {(1, "new-0"): {0}}
+    assert found(replace(quiet, kept=sent), wide)[VARIANT].finding == "not shown"
+    later = replace(quiet, kept=sent, units=[replace(unit, tranche=1) for unit in UNITS])
+    assert found(later, wide)[VARIANT].finding == "excluded"
+    assert found(replace(look_at(1, gap=0.3), kept=sent))[VARIANT].finding == "shown"
     assert found(replace(quiet, revealed={1: UNITS[:1]}), wide)[VARIANT].finding == "not shown"
 
 

@@ -45,10 +45,11 @@ export function placesOf(drawn) {
     throw new Broken("a draw takes one stratum or more, each named once, with its size");
   if (!isHex32(drawn.allocation_seed)) throw new Broken("an allocation seed is 64 hexadecimal digits");
   const hidden = new Set(sealedUnits(drawn).flatMap((unit) => unit.strata));
+  const only = new Map(drawn.units.flatMap((unit) => unit.strata.map((name) => [name, unit.tranche])));
   return drawn.strata.flatMap((stratum, n) =>
     split(stratum, [sizes[n], ...drawn.reserve], drawn.allocation_seed).map(([arm, tranche]) => ({
       arm: hidden.has(stratum) ? PRIVATE : arm,
-      tranche,
+      tranche: only.get(stratum) ?? tranche,
       stratum,
     })),
   );
