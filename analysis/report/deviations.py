@@ -36,8 +36,8 @@ def deviations(
 
     ``runs`` are the manifests of the waves; ``entropy`` is the sealed set's; ``dirty`` says
     whether any other record (registration, draw) was made on a dirty tree; ``drawn`` the seeds
-    per arm of each tranche and stratum, by default the plan's; ``history`` the waves that are no looks.
-    Names no instance.
+    per arm of each tranche and stratum, by default the plan's; ``history`` the waves that are no
+    looks. Names no instance.
     """
     manifests = list(runs)
     graded = table.where(table["grader"] == GRADER)

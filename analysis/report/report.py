@@ -6,7 +6,6 @@ It holds aggregates only. No instance id, seed or per-seed score of either arm e
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -327,15 +326,13 @@ def _drawn(plan: Plan, sealed: SealedSet) -> dict[tuple[int, str], int]:
 
 def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:
     """Return a function: episodes owed in an arm of a wave, by the tranches to be run."""
-    sizes = Counter[int]()
-    for (tranche, _), size in _drawn(plan, sealed).items():
-        sizes[tranche] += size
+    sizes = _drawn(plan, sealed).items()
     ran = {(run.wave, name): drawn for run in runs for name, drawn in run.tranches_by_model.items()}
 
     def owed(count: ArmCount) -> int:
         tranches = ran.get((count.wave, count.model), (0,))
         replicates = replicates_of(plan, count.model)
-        return replicates * sum(sizes[tranche] for tranche in tranches)
+        return replicates * sum(size for (tranche, _), size in sizes if tranche in tranches)
 
     return owed
 

@@ -58,11 +58,11 @@ def arm_sizes(
     strata: Sequence[str], seeds_per_arm: SeedsPerArm, reserve: Sequence[int], units: Sequence[Unit]
 ) -> dict[tuple[int, str], int]:
     """The seeds per arm of each tranche and stratum."""
-    only = {name: unit.tranche for unit in units for name in unit.strata}
+    only = {s: unit.tranche for unit in units for s in unit.strata if unit.tranche is not None}
     sizes = {(tranche, name): 0 for name in strata for tranche in range(1 + len(reserve))}
     for name, size in zip(strata, sizes_of(seeds_per_arm, strata), strict=True):
         for tranche, count in enumerate((size, *reserve)):
-            sizes[tranche if only.get(name) is None else only[name], name] += count
+            sizes[only.get(name, tranche), name] += count
     return sizes
 
 

@@ -46,7 +46,7 @@ from study.protocol.sections import (
     single_turn_strata,
     spell_out_waves,
 )
-from study.protocol.units import UnitsStated
+from study.protocol.units import UNIT_KEYS, UnitsStated
 from study.protocol.yaml import TemplateSource, fault_at, load_yaml, read_template, yaml_faults
 
 FILE_NAME, PRICES_NAME = "study.yaml", "prices.yaml"
@@ -373,10 +373,7 @@ def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFact, ...]:
 
 _OF_COLUMNS = {each.name for each in fields(Columns)} - {"name"}
 _OF_ITEMS = {*_OF_COLUMNS, "strata", "published", "build_network"}
-_OF_HARBOR = {
-    *("harbor", "published", "stratum", "strata", "build_network"),
-    *("pair", "unit", "area", "tranche"),
-}
+_OF_HARBOR = {"harbor", "published", "stratum", "strata", "build_network", *UNIT_KEYS}
 
 
 def _mode(section: TaskSection, usual: Mode = Mode.AGENTIC) -> Mode:

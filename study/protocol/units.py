@@ -11,6 +11,7 @@ from study.protocol.plan_section import Faults
 from study.protocol.sections import TaskSection
 
 ONE_AREA = "all"
+UNIT_KEYS = ("pair", "unit", "area", "tranche")
 
 
 @dataclass(slots=True)
