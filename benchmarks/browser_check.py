@@ -10,8 +10,9 @@ from pathlib import Path
 from time import perf_counter
 
 from registry.canonical import digest_bytes
-from registry.draws.seeds import DrawTerms, SystemEntropy, allot_draw, announce_draw, draw
+from registry.draws.seeds import SystemEntropy, allot_draw, announce_draw, draw
 from registry.ledger.chain import Ledger
+from registry.ledger.draw_records import DrawTerms
 from registry.ledger.records import Leak
 from registry.sealing import SealedSeeds, new_identity
 from registry.signing import Signer

@@ -129,3 +129,12 @@ def moto(s3_credentials: None) -> Iterator[S3Server]:
     )
     yield S3Server(endpoint, "bucket")
     server.stop()
+
+
+@pytest.fixture
+def provider_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of every provider in the environment, as the tests' servers take them."""
+    from tests.conformance.clients import ENVIRONMENT
+
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)

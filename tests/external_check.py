@@ -65,11 +65,12 @@ def allocation_seed(announced, value):
 
 
 def places(drawn):
-    size, seed, areas = drawn["seeds_per_arm"], unhexlify(drawn["allocation_seed"]), {}
+    size, seed, areas, only = drawn["seeds_per_arm"], unhexlify(drawn["allocation_seed"]), {}, {}
     for unit in drawn.get("units", []):
         names = [unit[name].encode() for name in ("level", "area", "name")]
         rank = hashlib.sha256(join(b"dosimeter/units/1", seed, *names)).digest()
         areas.setdefault(tuple(names[:2]), []).append((rank, unit["strata"]))
+        only |= {s: unit["tranche"] for s in unit["strata"] if "tranche" in unit}
     sealed = {s for u in areas.values() for _, strata in sorted(u)[: len(u) // 2] for s in strata}
     sizes = size if isinstance(size, list) else [size] * len(drawn["strata"])
     for size, stratum in zip(sizes, drawn["strata"], strict=True):
@@ -78,8 +79,8 @@ def places(drawn):
         allotted = [(arm, n) for n, k in counts for arm in arms for _ in range(k)]
         tag = b"dosimeter/allocation/1", seed, stratum.encode()
         ranks = [hashlib.sha256(join(*tag, b"%d" % n)).digest() for n in range(len(allotted))]
-        by_rank = dict(zip(sorted(ranks), allotted, strict=True))
-        yield from ((*by_rank[rank], stratum) for rank in ranks)
+        placed = map(dict(zip(sorted(ranks), allotted, strict=True)).get, ranks)
+        yield from ((arm, only.get(stratum, n), stratum) for arm, n in placed)
 
 
 def check_record(path, key, records):
@@ -124,8 +125,7 @@ def check_announcement(body, time, state):
 
 def check_draw(body, announced, store):
     yield merkle([*map(unhexlify, body["commitments"])]).hex() == body["root"], "not its root"
-    same = (announced.get(name, []) == body.get(name, []) for name in DRAWN.split())
-    yield all(same), "another draw than was announced"
+    yield all(announced.get(n, []) == body.get(n, []) for n in DRAWN.split()), "not as announced"
     yield allocation_seed(announced, body["value"]) == body["allocation_seed"], "not its arms"
     yield sha256((store / body["uri"]).read_bytes()) == body["ciphertext"], "altered sealed seeds"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
-from registry.draws.seeds import Draw, DrawTerms, allot_draw, announce_draw, record_draw
+from registry.draws.seeds import Draw, allot_draw, announce_draw, record_draw
 from registry.ledger.chain import Ledger
-from registry.ledger.draw_records import Announcement, Parties, SealedSet
+from registry.ledger.draw_records import Announcement, DrawTerms, Parties, SealedSet
 from registry.sealing import (
     CellKey,
     DrawnInstance,
@@ -36,7 +37,9 @@ _NOBODY = Parties()
 
 def announcement(parties: Parties = _NOBODY, study: str = "study") -> Announcement:
     """Return the announcement of a draw of nothing, to begin a ledger with."""
-    return Announcement(study, (), 1, (), "", "", (), "", None, "00" * 32, **asdict(parties))
+    given: dict[str, Any] = dict.fromkeys(("root", "ciphertext", "entropy"), "") | asdict(parties)
+    given |= {"strata": (), "recipients": (), "reserve": (), "seeds_per_arm": 1}
+    return Announcement(study=study, beacon=None, commitment="00" * 32, **given)
 
 
 def keys_of(identity: str, run: str = "") -> Keys:

@@ -262,11 +262,11 @@ KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
     "an unannounced draw": (lambda p: drop(p, "announcement"), "a draw that was not announced"),
     "other tranches than announced": (
         lambda p: p.change("sealed-set", lambda body: body.update(seeds_per_arm=3, reserve=[1])),
-        "another draw than was announced",
+        "not as announced",
     ),
     "other units than announced": (
         lambda p: p.change("sealed-set", lambda body: body.update(units=UNITS)),
-        "another draw than was announced",
+        "not as announced",
     ),
     "a second draw without a reason": (
         lambda p: add(p, "announcement", 2),

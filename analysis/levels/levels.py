@@ -52,16 +52,17 @@ class LevelVerdict:
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelLook:
     """What the levels of a look follow from, beside the plan: the rows; the units and the names of
-    the published ones; the digest of the registration; the waves in their order; the (wave,
-    model) whose provider may have kept instances of earlier waves, and the reason for those whose
-    verdict on instances is withheld."""
+    the published ones; the digest of the registration; the waves in their order; by (wave, model),
+    the tranches that its provider may have kept; by wave, the sealed units that were public before
+    it; and the reason for the (wave, model) whose verdict on instances is withheld."""
 
     table: ResultTable
     units: Sequence[Unit]
     published: Collection[str]
     registration: str
     history: WaveHistory
-    kept: Collection[tuple[int, str]] = ()
+    kept: Mapping[tuple[int, str], Collection[int]] = field(default_factory=dict)
+    revealed: Mapping[int, Sequence[Unit]] = field(default_factory=dict)
     withheld: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
 
@@ -126,7 +127,8 @@ def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[Level
         fresh = {c.model for c in means.columns if c.wave == wave} - controls
         data = look_data(means, means.where(wave, [*fresh]), columns)
         stratum, public = data.means.stratum, data.means.public
-        units = len(areas) if level == VARIANT else len(public)
+        units = len({*stratum.tolist()}) if level == VARIANT else len(public)
+        asked = [unit for unit in look.units if unit.name in data.means.unit]
         why = _refusal(own, units, 1 / count_allocations(stratum, public), tau)
         if number > plan.looks:
             why = f"look {number} is beyond the {plan.looks} registered ones, which have all alpha"
@@ -134,13 +136,13 @@ def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[Level
             verdict = replace(result.verdict, hypothesis=level)
             here = (wave, verdict.model)
             finding, reason = finding_of(verdict), verdict.note
-            if finding == "excluded" and here in look.kept:
-                finding, reason = "not shown", "its provider may have kept what was sealed"
+            kept, shown = look.kept.get(here, ()), look.revealed.get(wave, ())
+            seen = (each in shown or (kept and each.tranche in (None, *kept)) for each in asked)
+            if finding == "excluded" and any(seen):
+                finding, reason = "not shown", "what was sealed may have been seen"
             if fault := why or look.withheld.get(here, ""):  # whatever the numbers are
                 finding, reason = "cannot be tested", fault
-            yield LevelVerdict(
-                level=level, verdict=verdict, finding=finding, units=units, tau=tau, why=reason
-            )
+            yield LevelVerdict(level, verdict, finding, units, tau, why=reason)
 
 
 def least_p(areas: Iterable[str]) -> float:
@@ -176,10 +178,9 @@ def unit_spread(rows: Any) -> float | None:
     unit, ``seed`` the instance. For siblings it is that of one of a pair.
     """
     by_seed = rows.groupby(["stratum", "instance", "seed", "model"])["score"].mean()
-    cells = by_seed.groupby(level=["stratum", "instance", "model"]).agg(["mean", "var", "count"])
-    wide = cells.unstack("model")
-    mean, models = wide["mean"].dropna(axis=1), len(wide["mean"].dropna(axis=1).columns)
-    if models < 3:
+    cells = by_seed.groupby(level=["stratum", "instance", "model"])
+    mean = cells.mean().unstack("model").dropna(axis=1)
+    if (models := len(mean.columns)) < 3:
         return None
     more = models / (models - 1)  # of a deviation from all, for one from the other models
     apart = (mean.sub(mean.mean(axis=1), axis=0)) * more
@@ -187,6 +188,6 @@ def unit_spread(rows: Any) -> float | None:
     freed = len(mean) - mean.index.get_level_values("stratum").nunique()
     if freed < 1:
         return None
-    noise = float((wide["var"] / wide["count"])[mean.columns].stack().mean()) * more
+    noise = (cells.var() / cells.count()).unstack("model")[mean.columns].stack().mean() * more
     seen = float((apart**2).to_numpy().sum()) / (freed * models)
-    return float(np.sqrt(max(seen - np.nan_to_num(noise), 0.0)))
+    return float(np.sqrt(max(seen - float(np.nan_to_num(noise)), 0.0)))

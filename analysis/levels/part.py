@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 
 from analysis.csv_text import csv_files, without
 from analysis.json_values import plain_values
-from analysis.levels.levels import Finding, LevelVerdict, finding_of
+from analysis.levels.levels import LevelVerdict, finding_of
 from analysis.plan.verdict import INCONCLUSIVE, Verdict
 from analysis.report.figures import style
 from analysis.report.figures.intervals import draw_gaps
@@ -25,40 +25,30 @@ from analysis.report.part import (
 )
 from analysis.stats.intervals import counted, p_words, points, signed
 from analysis.words import words_in
-from registry.ledger.draw_records import VARIANT
+from registry.ledger.draw_records import VARIANT, Unit
 
 INSTANCE = "instance"
 _WORDS = words_in("analysis.levels", "words.yaml")
 _ROW, _HEAD, _FOOT = 0.27, 0.3, 0.52  # inches
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    level: str
-    verdict: Verdict
-    finding: Finding
-    why: str
-
-    @property
-    def words(self) -> str:
-        """The finding in words."""
-        bound = points(max(self.verdict.deciding_bound, 0.0))
-        text = _WORDS[self.finding].format(bound=bound, level=_WORDS[self.level], why=self.why)
-        return f"{text}; {self.why}" if self.why and self.finding == "not shown" else text
-
-
-def levels_part(found: Sequence[LevelVerdict], instances: Sequence[Verdict], margin: float) -> Part:
+def levels_part(
+    found: Sequence[LevelVerdict],
+    instances: Sequence[Verdict],
+    margin: float,
+    revealed: Mapping[int, Sequence[Unit]],
+) -> Part:
     """The part with the three levels of each model: ``found`` above the instance, and the verdicts
-    on instances."""
+    on instances; with the sealed units that were public before a wave, by wave."""
     rows = sorted(_rows(found, instances), key=lambda row: (row.verdict.wave, row.verdict.model))
     table = _table(rows, found)
-    data = [_datum(each) for each in found]
+    data, public = [_datum(each) for each in found], [*_revealed(revealed)]
     return Part(
         name="levels",
         title=_WORDS["title"],
         after="verdicts",
-        body=tuple(_body(rows, table, margin)),
-        summary=(Heading(_WORDS["title"]), Paragraph(_WORDS["layman"]), table),
+        body=(*_body(rows, table, margin), *public),
+        summary=(Heading(_WORDS["title"]), Paragraph(_WORDS["layman"]), table, *public),
         data={"levels": data},
         headline="".join(_headlines(rows)).strip(),
         files=csv_files({"levels": data}),
@@ -70,7 +60,7 @@ def _datum(each: LevelVerdict) -> dict[str, object]:
     return without(row["verdict"], "verdict", "hypothesis", "note") | without(row, "verdict")
 
 
-def _headlines(rows: Sequence[_Row]) -> Iterator[str]:
+def _headlines(rows: Sequence[LevelVerdict]) -> Iterator[str]:
     """A sentence for each model of the newest look in which a level above the instance is shown."""
     shown = [row for row in _newest(rows) if row.finding == "shown" and row.level != INSTANCE]
     for model in dict.fromkeys(row.verdict.model for row in shown):
@@ -78,22 +68,28 @@ def _headlines(rows: Sequence[_Row]) -> Iterator[str]:
         yield _WORDS["headline"].format(model=model, what=" and ".join(what))
 
 
-def _newest(rows: Sequence[_Row]) -> Sequence[_Row]:
+def _newest(rows: Sequence[LevelVerdict]) -> Sequence[LevelVerdict]:
     """The rows of the newest look."""
     last = max((row.verdict.wave for row in rows), default=0)
     return [row for row in rows if row.verdict.wave == last]
 
 
-def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterator[_Row]:
+def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterator[LevelVerdict]:
     tested = {(each.verdict.wave, each.verdict.model) for each in found}
     for verdict in instances:
         if (verdict.wave, verdict.model) in tested:
-            yield _Row(INSTANCE, verdict, finding_of(verdict), verdict.note)
-    for each in found:
-        yield _Row(each.level, each.verdict, each.finding, each.why)
+            yield LevelVerdict(INSTANCE, verdict, finding_of(verdict), 0, None, why=verdict.note)
+    yield from found
 
 
-def _body(rows: Sequence[_Row], table: ReportTable, margin: float) -> Iterator[Block]:
+def _words(row: LevelVerdict) -> str:
+    """The finding in words."""
+    bound = points(max(row.verdict.deciding_bound, 0.0))
+    text = _WORDS[row.finding].format(bound=bound, level=_WORDS[row.level], why=row.why)
+    return f"{text}; {row.why}" if row.why and row.finding == "not shown" else text
+
+
+def _body(rows: Sequence[LevelVerdict], table: ReportTable, margin: float) -> Iterator[Block]:
     yield Paragraph(_WORDS["introduction"])
     yield PartFigure("levels", _WORDS["figure"], partial(plot_levels, _newest(rows), margin))
     yield table
@@ -101,7 +97,14 @@ def _body(rows: Sequence[_Row], table: ReportTable, margin: float) -> Iterator[B
     yield Paragraph(_WORDS["limits"], note=True)
 
 
-def _table(rows: Sequence[_Row], found: Sequence[LevelVerdict]) -> ReportTable:
+def _revealed(revealed: Mapping[int, Sequence[Unit]]) -> Iterator[Block]:
+    """Notes on the sealed units that were public before a wave."""
+    for wave, units in sorted(revealed.items()):
+        names = ", ".join(unit.name for unit in units)
+        yield Paragraph(_WORDS["revealed"].format(wave=wave, units=names), note=True)
+
+
+def _table(rows: Sequence[LevelVerdict], found: Sequence[LevelVerdict]) -> ReportTable:
     sizes = {each.level: each for each in found}
     counts = [counted(e.units, "pair" if e.level == VARIANT else "unit") for e in sizes.values()]
     taus = [NONE if each.tau is None else f"{each.tau:.2f}" for each in sizes.values()]
@@ -110,7 +113,7 @@ def _table(rows: Sequence[_Row], found: Sequence[LevelVerdict]) -> ReportTable:
         "Model": "verdict.model",
         "#Wave": "verdict.wave",
         "Level": lambda row: _WORDS[row.level],
-        "Finding": "words",
+        "Finding": _words,
         "#Gap": lambda row: NONE if row.verdict.estimate is None else signed(row.verdict.estimate),
         "#95 % interval": lambda row: " to ".join(map(signed, row.verdict.interval)),
         "#Adjusted p": lambda row: p_words(row.verdict.p_adjusted, row.verdict.p_floor),
@@ -120,7 +123,7 @@ def _table(rows: Sequence[_Row], found: Sequence[LevelVerdict]) -> ReportTable:
 
 
 @style.styled
-def plot_levels(rows: Sequence[_Row], margin: float, width: float = style.WIDE) -> str:
+def plot_levels(rows: Sequence[LevelVerdict], margin: float, width: float = style.WIDE) -> str:
     """A row for each model and level: the gap with its 95 % interval, and a mark by finding. SVG
     text for inlining in HTML."""
     cut, names = (24, _WORDS) if width > style.NARROW else (12, {r.level: r.level for r in rows})
@@ -137,5 +140,5 @@ def plot_levels(rows: Sequence[_Row], margin: float, width: float = style.WIDE) 
     axes = style.row_axes(figure, labels, left=left, head=_HEAD + key, foot=_FOOT)
     draw_gaps(axes, drawn, margin)
     axes.set_xlabel("Published minus sealed, points")
-    words = " ".join(f"{row.verdict.model}, {_WORDS[row.level]}: {row.words}." for row in rows)
+    words = " ".join(f"{row.verdict.model}, {_WORDS[row.level]}: {_words(row)}." for row in rows)
     return style.draw_svg(figure, f"levels-of-leaks-{style.slug(width)}", _WORDS["title"], words)

@@ -4,7 +4,7 @@ documented facts of models make doubtful."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from analysis.data.table import LEAST_IN_ARM, ResultTable, names_in, weigh_strata
@@ -29,20 +29,21 @@ def deviations(
     *,
     entropy: str = "operating system",
     dirty: bool = False,
-    reserve: Sequence[int] = (),
+    drawn: Mapping[tuple[int, str], int] | None = None,
     history: WaveHistory = NO_HISTORY,
 ) -> tuple[str, ...]:
     """Return the deviations of the runs and the table from the plan, one sentence each.
 
     ``runs`` are the manifests of the waves; ``entropy`` is the sealed set's; ``dirty`` says
-    whether any other record (registration, draw) was made on a dirty tree; ``reserve`` the seeds
-    per arm of each reserve tranche; ``history`` the waves that are no looks. Names no instance.
+    whether any other record (registration, draw) was made on a dirty tree; ``drawn`` the seeds
+    per arm of each tranche and stratum, by default the plan's; ``history`` the waves that are no
+    looks. Names no instance.
     """
     manifests = list(runs)
     graded = table.where(table["grader"] == GRADER)
     return (
         *_provenance_departures(manifests, entropy, dirty),
-        *_sample_departures(plan, graded, reserve),
+        *_sample_departures(plan, graded, drawn or _panel(plan)),
         *_run_departures(plan, graded, manifests),
         *_row_departures(plan, graded, history),
     )
@@ -66,7 +67,7 @@ def table_departures(
 ) -> tuple[str, ...]:
     """Return the deviations of a table from elsewhere from a plan, one sentence each. ``sized``
     says that the plan states the instances of an arm; otherwise they are those of the table."""
-    sample = _sample_departures(plan, table, () if sized else None)
+    sample = _sample_departures(plan, table, _panel(plan) if sized else {})
     return (*sample, *_row_departures(plan, table, history))
 
 
@@ -94,14 +95,15 @@ def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str
             yield f"{seeds.model} at wave {seeds.wave}: {burned_words(seeds)}."
 
 
+def _panel(plan: Plan) -> dict[tuple[int, str], int]:
+    return {(0, name): size for name, size in zip(plan.strata, plan.sizes, strict=True)}
+
+
 def _sample_departures(
-    plan: Plan, table: ResultTable, reserve: Sequence[int] | None
+    plan: Plan, table: ResultTable, sizes: Mapping[tuple[int, str], int]
 ) -> Iterator[str]:
-    """``reserve`` has the instances an arm and stratum of each reserve tranche; None if the plan's
-    sizes are those of the table."""
+    """``sizes`` has the instances an arm by tranche and stratum, as far as they are stated."""
     counts = Counter(cell[:4] for cell in count_rows(*(table[name] for name in _CELL)))
-    panel = {} if reserve is None else dict(zip(plan.strata, plan.sizes, strict=True))
-    tranches = dict(enumerate(reserve or (), 1))
     there = sorted({(w, t) for w, t, _, _ in counts})
     for at, k, name in ((w, t, s) for w, t in there for s in plan.strata):
         public, private = (counts[at, k, name, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
@@ -109,7 +111,7 @@ def _sample_departures(
         if public != private:
             yield f"{where}: unequal arms, {public} public and {private} private instances."
         for which, n in ((Arm.PUBLIC, public), (Arm.PRIVATE, private)):
-            if n != (drawn := tranches.get(k, n) if k else panel.get(name, n)):
+            if n != (drawn := sizes.get((k, name), n)):
                 yield f"{where}: {n} {which} instances; {drawn} were registered."
     for name in sorted({*plan.strata} - {*weigh_strata(plan, table).strata}):
         yield f"{name} has fewer than {LEAST_IN_ARM} instances in an arm: reported without weight."

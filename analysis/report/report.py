@@ -47,7 +47,7 @@ from analysis.report.json import (
 )
 from analysis.report.limits import limits_of
 from analysis.report.part import Part
-from registry.ledger.draw_records import SealedSet
+from registry.ledger.draw_records import SealedSet, arm_sizes
 from registry.ledger.records import Plan, Preregistration, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
@@ -308,7 +308,7 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
         request.runs,
         entropy=sealed.entropy,
         dirty=registered.provenance.dirty,
-        reserve=sealed.reserve,
+        drawn=_drawn(registered.plan, sealed),
         history=request.history,
     )
     for run in request.runs:
@@ -320,15 +320,19 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
     return sentences
 
 
+def _drawn(plan: Plan, sealed: SealedSet) -> dict[tuple[int, str], int]:
+    return arm_sizes(plan.strata, plan.seeds_per_arm, sealed.reserve, sealed.units)
+
+
 def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:
     """Return a function: episodes owed in an arm of a wave, by the tranches to be run."""
-    sizes = (sum(plan.sizes), *(size * len(plan.strata) for size in sealed.reserve))
+    sizes = _drawn(plan, sealed).items()
     ran = {(run.wave, name): drawn for run in runs for name, drawn in run.tranches_by_model.items()}
 
     def owed(count: ArmCount) -> int:
         tranches = ran.get((count.wave, count.model), (0,))
         replicates = replicates_of(plan, count.model)
-        return replicates * sum(sizes[tranche] for tranche in tranches)
+        return replicates * sum(size for (tranche, _), size in sizes if tranche in tranches)
 
     return owed
 

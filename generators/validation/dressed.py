@@ -15,12 +15,8 @@ PROVED_SEEDS = 3  # a difficulty: its files go back to the base family's in ever
 SIBLING_SCORE = 0.03  # largest difference of a noisy solver's mean scores
 
 
-def unsolved(family: DressedFamily, difficulties: Sequence[str], seeds: int) -> tuple[str, ...]:
-    """What keeps the reference solver from full marks, a line each."""
-    return tuple(_unsolved(family, difficulties, seeds))
-
-
-def _unsolved(family: DressedFamily, difficulties: Sequence[str], seeds: int) -> Iterator[str]:
+def unsolved(family: DressedFamily, difficulties: Sequence[str], seeds: int) -> Iterator[str]:
+    """Yield what keeps the reference solver from full marks, a line each."""
     for difficulty in difficulties:
         for seed in public_seeds(seeds):
             try:

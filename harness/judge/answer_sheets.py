@@ -18,7 +18,7 @@ from typing import Any
 
 from generators.catalog import Catalog
 from generators.grading.answer import Answer, parse_answer
-from generators.grading.checks import passes
+from generators.grading.checks import is_number, passes
 from generators.grading.rubric import Part, Rubric, check_facts
 from generators.seed import Seed
 from generators.stream import Stream
@@ -266,7 +266,7 @@ def _numbers(value: Any, place: Where = ()) -> list[Where]:
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         return [where for key, each in items for where in _numbers(each, (*place, key))]
-    return [place] if _is_number(value) else []
+    return [place] if is_number(value) else []
 
 
 def _get(block: Any, where: Where) -> Any:
@@ -280,7 +280,7 @@ def _put(block: Any, where: Where, value: Any) -> None:
 def _identified(value: Any) -> Iterator[tuple[Any, list[Any]]]:
     """Each list of items or mapping of numbers in a block, with the places of its items."""
     if isinstance(value, dict):
-        numbers = [key for key, each in value.items() if _is_number(each)]
+        numbers = [key for key, each in value.items() if is_number(each)]
         if len(numbers) >= 2 and len(numbers) == len(value):
             yield value, numbers
         for nested in value.values():
@@ -311,7 +311,3 @@ def _rename(holder: Any, names: Mapping[Any, Any]) -> None:
         return
     for place, name in names.items():
         holder[place][_name_key(holder[place])] = name
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -11,7 +11,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +35,7 @@ _SMALL, _SEPARATOR = 1 << 16, SEPARATOR.encode() * 2
 
 T = TypeVar("T")
 FindFamily = Callable[[str], Family]  # of "name@version", as Catalog.family
+Drawn = Iterable[DrawnInstance]
 Progress = Callable[[int], None]  # how many are done
 Instance = tuple[TaskInstance, dict[str, Any]]  # with its answer key
 
@@ -165,11 +166,13 @@ def release_needles(
     find_family: FindFamily,
     progress: Progress = lambda done: None,
     identities: Mapping[str, str] = MappingProxyType({}),
+    shown: Collection[str] = (),
     excused: bool = True,
 ) -> Needles:
     """Return what to look for, from the whole draw in its order, and age identities by their kind:
-    less what others yield too, unless ``excused`` is False, which costs no other instances.
-    ``progress`` gets the number of instances that are made. Raises PublishError."""
+    less what others yield too, unless ``excused`` is False, which costs no other instances. The
+    tasks of the strata ``shown`` are public without an instance. ``progress`` gets the number of
+    instances that are made. Raises PublishError."""
     private = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.arm is Arm.PRIVATE]
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
     others = counted(public, lambda done: progress(len(private) + done))
@@ -178,7 +181,7 @@ def release_needles(
         for leaf, entry in counted(private, progress)
         for made in [regenerate(entry, find_family)]
     ]
-    corpus = _corpus(others, [entry for _, entry in private], find_family)
+    corpus = _corpus(others, [entry for _, entry in private], find_family, shown)
     return needles_of(secrets, corpus if excused else (), identities)
 
 
@@ -207,21 +210,19 @@ def regenerate(entry: DrawnInstance, find_family: FindFamily) -> Instance:
 
 
 def _corpus(
-    public: Iterable[DrawnInstance], private: Iterable[DrawnInstance], find_family: FindFamily
+    public: Drawn, private: Drawn, find_family: FindFamily, shown: Collection[str]
 ) -> Iterator[Excuse]:
     """Yield what is not secret: of the public arm's instances, and of those of seeds never drawn;
-    of these not the prompts of tasks without a public instance, which stay sealed as a whole."""
-    shown: set[tuple[str, str]] = set()
+    of these not the prompts of tasks that are not ``shown`` and have no public instance: they stay
+    sealed as a whole."""
+    open_strata = {*shown}
     for entry in public:
-        shown.add((f"{entry.family}@{entry.version}", entry.difficulty))
+        open_strata.add(entry.stratum)
         yield Excuse.of(*regenerate(entry, find_family), Seed.from_hex(entry.seed).item)
-    strata = {
-        (f"{secret_entry.family}@{secret_entry.version}", secret_entry.difficulty)
-        for secret_entry in private
-    }
-    for name, difficulty in sorted(strata):
+    strata = {(f"{e.family}@{e.version}", e.difficulty, e.stratum) for e in private}
+    for name, difficulty, stratum in sorted(strata):
         for index in range(CONTROLS):
-            sealed = (name, difficulty) not in shown
+            sealed = stratum not in open_strata
             yield _control(find_family(name), name, difficulty, index, sealed)
 
 

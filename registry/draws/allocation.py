@@ -27,7 +27,7 @@ and so on for each reserve tranche.
 **Units.** Some strata are of units that are published or stay sealed as a whole. The units of an
 area stand in the order of ``SHA-256(tag ‖ seed ‖ level ‖ area ‖ name)``, with the tag
 ``dosimeter/units/1``; the first half of them, rounded down, stay sealed: all of their seeds are
-private."""
+private. All seeds of a unit that has a tranche are in that one."""
 
 from __future__ import annotations
 
@@ -69,14 +69,15 @@ def allocate(
 ) -> tuple[Place, ...]:
     """Arm and tranche of each seed in the order drawn, stratum by stratum: S public and S private
     in the panel of each, and as many of either as ``reserve`` says in each reserve tranche; all
-    private where the stratum's unit stays sealed. ``allocation_seed`` is 64 hexadecimal digits.
-    Raises RegistryError."""
+    private where the stratum's unit stays sealed, and all in the tranche of a unit that has one.
+    ``allocation_seed`` is 64 hexadecimal digits. Raises RegistryError."""
     check_numbers(strata, seeds_per_arm, reserve)
     if not _is_hex32(allocation_seed):
         raise RegistryError("an allocation seed is 64 hexadecimal digits")
     hidden = {name for unit in sealed_units(units, allocation_seed) for name in unit.strata}
+    only = {s: unit.tranche for unit in units for s in unit.strata if unit.tranche is not None}
     return tuple(
-        place._replace(arm=Arm.PRIVATE) if name in hidden else place
+        Place(Arm.PRIVATE if name in hidden else place.arm, only.get(name, place.tranche))
         for name, size in zip(strata, sizes_of(seeds_per_arm, strata), strict=True)
         for place in _split(name, (size, *reserve), allocation_seed)
     )

@@ -1,4 +1,5 @@
-"""The reveal: seeds and nonces of a draw, of both arms, made public when a study is over.
+"""The reveal: seeds and nonces of a draw, of both arms, made public when a study is over; or the
+files of a unit alone, of which nothing follows for any seed or for another unit.
 
 Its object is canonical JSON, one for the same seeds, so that a reveal that was killed goes on with
 the same (docs/formats.md). The ledger's record comes first: seeds are never public without it.
@@ -14,7 +15,7 @@ from registry.canonical import canonical_bytes, digest_bytes, parse_canonical
 from registry.draws.allocation import places_of
 from registry.errors import BrokenPromise, MissingKey, RegistryError
 from registry.ledger.chain import Entry, Ledger
-from registry.ledger.draw_records import Revealed, SealedSet, sizes_of
+from registry.ledger.draw_records import Revealed, SealedSet, Unit, sizes_of
 from registry.ledger.records import read_record
 from registry.sealing import DrawnInstance, commitments_of, unit_digest
 from registry.stores.base import Store
@@ -40,7 +41,7 @@ class RevealedSeeds:
     tranches: tuple[int, ...]
     leaves: tuple[int, ...]  # place of each seed in the order drawn
     seeds: tuple[DrawnInstance, ...] = field(repr=False)
-    units: tuple[RevealedUnit, ...] = ()  # those with files, once all tranches are revealed
+    units: tuple[RevealedUnit, ...] = ()  # with files: of all tranches, or of a unit alone
     format: str = _FORMAT
 
 
@@ -52,18 +53,15 @@ def reveal_bytes(
     units: Sequence[RevealedUnit] = (),
 ) -> bytes:
     """Return the object that reveals some tranches of a draw, whose ``entries`` are all of it, in
-    the order drawn; with all tranches also the files of its units."""
+    the order drawn, with the files of some units."""
     chosen = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.tranche in tranches]
-    leaves = tuple(leaf for leaf, _ in chosen)
-    seeds = tuple(entry for _, entry in chosen)
-    shown = tuple(units) if is_whole(sealed, tranches) else ()
     revealed = RevealedSeeds(
         study=study,
         root=sealed.root,
         tranches=tuple(sorted(tranches)),
-        leaves=leaves,
-        seeds=seeds,
-        units=shown,
+        leaves=tuple(leaf for leaf, _ in chosen),
+        seeds=tuple(entry for _, entry in chosen),
+        units=tuple(units),
     )
     return canonical_bytes(asdict(revealed))
 
@@ -71,6 +69,13 @@ def reveal_bytes(
 def is_whole(sealed: SealedSet, tranches: Collection[int]) -> bool:
     """Report whether these are all tranches of a draw."""
     return len(tranches) == len(sealed.reserve) + 1
+
+
+def units_revealed(entries: Iterable[Entry], sealed: SealedSet) -> Iterator[Unit]:
+    """Yield the units of a draw whose files are public by some records of a ledger."""
+    for record in (entry.record for entry in entries if entry.kind == "revealed"):
+        whole = is_whole(sealed, record.tranches)
+        yield from (unit for unit in sealed.units if whole or unit.name in record.units)
 
 
 def read_reveal(data: bytes, place: str) -> RevealedSeeds:
@@ -96,7 +101,13 @@ def reveal_record(data: bytes, reason: str = "") -> Revealed:
         content=digest,
         uri=uri,
         reason=reason,
+        units=_alone(revealed),
     )
+
+
+def _alone(revealed: RevealedSeeds) -> tuple[str, ...]:
+    """Return the names of the units of a reveal without seeds."""
+    return () if revealed.tranches else tuple(unit.name for unit in revealed.units)
 
 
 def write_reveal(store: Store, ledger: Ledger, data: bytes, reason: str, time: str) -> Entry:
@@ -111,8 +122,8 @@ def write_reveal(store: Store, ledger: Ledger, data: bytes, reason: str, time: s
 
 
 def check_reveal(revealed: RevealedSeeds, sealed: SealedSet) -> Iterator[str]:
-    """Yield what is wrong with the seeds of a reveal: those that open no commitment of the draw,
-    are in another place than the allocation gives, or are missing."""
+    """Yield what is wrong with a reveal: seeds that open no commitment of the draw, are in another
+    place than the allocation gives, or are missing; files that were not announced."""
     if revealed.root != sealed.root:
         yield f"of the draw with root {revealed.root}, and drawn is {sealed.root}"
         return
@@ -122,11 +133,11 @@ def check_reveal(revealed: RevealedSeeds, sealed: SealedSet) -> Iterator[str]:
         tranches = ", ".join(map(str, revealed.tranches))
         yield f"{len(owed)} seeds of tranches {tranches} expected, others found"
         return
-    whole, files = is_whole(sealed, revealed.tranches), {unit.name: unit for unit in revealed.units}
-    for unit in sealed.units if whole else ():
-        shown = files.get(unit.name, RevealedUnit(unit.name, "", ()))
-        if unit.digest and unit_digest(shown.key, shown.files) != unit.digest:
-            yield f"the files of unit {unit.name} are missing, or not those that were announced"
+    digests = {unit.name: unit.digest for unit in sealed.units if unit.digest}
+    shown = {unit.name: unit_digest(unit.key, unit.files) for unit in revealed.units}
+    for name in digests | shown if is_whole(sealed, revealed.tranches) else shown:
+        if shown.get(name) != digests.get(name):
+            yield f"the files of unit {name} are missing, or not those that were announced"
     try:
         opened = commitments_of(revealed.seeds)
     except (RegistryError, ValueError):
@@ -165,9 +176,9 @@ def _broken(store: Store, record: Revealed, drawn: SealedSet | None) -> Iterator
         yield f"{record.uri} was altered: digest {record.content} expected, {digest} found"
         return
     revealed = read_reveal(data, record.uri)
-    named = (record.tranches, record.root, record.count)
-    if named != (revealed.tranches, revealed.root, len(revealed.seeds)):
-        yield f"{record.uri} holds other tranches or another draw than its record names"
+    named = (record.tranches, record.root, record.count, record.units)
+    if named != (revealed.tranches, revealed.root, len(revealed.seeds), _alone(revealed)):
+        yield f"{record.uri} holds other tranches, units or another draw than its record names"
     if drawn is None:
         yield "of no draw: no sealed set stands before it"
         return

@@ -17,16 +17,7 @@ from registry.draws.allocation import allocation_seed, check_numbers, commit_sec
 from registry.draws.beacon import check_ahead
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import Ledger
-from registry.ledger.draw_records import (
-    Announcement,
-    Beacon,
-    SealedSet,
-    SeedsPerArm,
-    Underpowered,
-    Unit,
-    Unproved,
-    sizes_of,
-)
+from registry.ledger.draw_records import Announcement, DrawTerms, SealedSet, SeedsPerArm, sizes_of
 from registry.sealing import DrawnSeed, SealedSeeds, commitments_of, commitments_root, seal_seeds
 from registry.stores.base import Store
 
@@ -137,24 +128,6 @@ def draw(
         entropy=entropy.name,
         reserve=tuple(reserve),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class DrawTerms:
-    """What an announcement says of a draw beside its seeds, as ``Announcement`` has it. ``beacon``
-    allots the seeds, or else a secret that is sealed with them; ``underpowered`` is why a plan that
-    cannot answer is drawn all the same, ``unproved`` why one with questions that are not proved;
-    ``units`` are those of the levels above the instance."""
-
-    study: str
-    recipients: tuple[str, ...]
-    beacon: Beacon | None = None
-    again: str = ""  # reason of a draw that replaces the one before it
-    underpowered: Underpowered | None = None
-    unproved: Unproved | None = None
-    operator_recipient: str = ""
-    operator_signer: str = ""
-    units: tuple[Unit, ...] = ()
 
 
 def announce_draw(

@@ -51,6 +51,19 @@ class Unit:
     area: str
     strata: tuple[str, ...]
     digest: str = ""  # hex HMAC of its own files under a key that a reveal shows; "" without any
+    tranche: int | None = None  # that has all of its seeds
+
+
+def arm_sizes(
+    strata: Sequence[str], seeds_per_arm: SeedsPerArm, reserve: Sequence[int], units: Sequence[Unit]
+) -> dict[tuple[int, str], int]:
+    """The seeds per arm of each tranche and stratum."""
+    only = {s: unit.tranche for unit in units for s in unit.strata if unit.tranche is not None}
+    sizes = {(tranche, name): 0 for name in strata for tranche in range(1 + len(reserve))}
+    for name, size in zip(strata, sizes_of(seeds_per_arm, strata), strict=True):
+        for tranche, count in enumerate((size, *reserve)):
+            sizes[only.get(name, tranche), name] += count
+    return sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +76,36 @@ class Parties:
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
-    """Seeds are drawn and sealed, and will be allotted to arms by a value that is named here and
-    that nobody, or nobody else, knows yet. The first one is the first record of a ledger: its
-    signer is the study's key for all that follows."""
+class DrawTerms:
+    """What an announcement says of a draw beside its seeds. ``beacon`` allots the seeds, or else a
+    secret that is sealed with them."""
 
     study: str
-    strata: tuple[str, ...]
-    seeds_per_arm: SeedsPerArm
-    reserve: tuple[int, ...]  # seeds per arm and stratum of tranche 1 and so on
-    root: str  # hex; RFC 6962 over the commitments, in the order drawn
-    ciphertext: str  # digest of the sealed object
     recipients: tuple[str, ...]  # age public keys
-    entropy: str  # "operating system", or "fixed" for demonstrations
-    beacon: Beacon | None  # whose value allots the seeds
-    commitment: str  # without a beacon: hex HMAC of the sealed secret that does; else ""
-    # Reason of a draw that replaces the one before it; "" for the first.
-    again: str = ""
+    beacon: Beacon | None = None
+    again: str = ""  # reason of a draw that replaces the one before it
     underpowered: Underpowered | None = None
     unproved: Unproved | None = None
     # As in Parties.
     operator_recipient: str = ""
     operator_signer: str = ""
     units: tuple[Unit, ...] = ()  # of tasks, half of which stay sealed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement(DrawTerms):
+    """Seeds are drawn and sealed, and will be allotted to arms by a value that is named here and
+    that nobody, or nobody else, knows yet. The first one is the first record of a ledger: its
+    signer is the study's key for all that follows."""
+
+    strata: tuple[str, ...]
+    seeds_per_arm: SeedsPerArm
+    reserve: tuple[int, ...]  # seeds per arm and stratum of tranche 1 and so on
+    root: str  # hex; RFC 6962 over the commitments, in the order drawn
+    ciphertext: str  # digest of the sealed object
+    entropy: str  # "operating system", or "fixed" for demonstrations
+    beacon: Beacon | None  # whose value allots the seeds
+    commitment: str  # without a beacon: hex HMAC of the sealed secret that does; else ""
 
     @property
     def parties(self) -> Parties:
@@ -118,7 +138,8 @@ class SealedSet:
 
 @dataclass(frozen=True, slots=True)
 class Revealed:
-    """The seeds and nonces of some tranches, of both arms, are public from here on."""
+    """The seeds and nonces of some tranches, of both arms, are public from here on; or the files of
+    a unit alone, without a tranche."""
 
     tranches: tuple[int, ...]
     root: str  # of the draw
@@ -126,3 +147,4 @@ class Revealed:
     content: str  # digest of the object that holds them
     uri: str  # its key in the store
     reason: str = ""  # for a reveal before its waves were closed
+    units: tuple[str, ...] = ()  # the names of those that are revealed alone

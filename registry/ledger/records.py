@@ -302,35 +302,33 @@ class WaveClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class Graded:
-    """A judge has graded every episode of a closed wave. Its objects are the wave's grades, and
-    the replies of the judge that no record before promises (registry/ledger/inventory.py)."""
+class Grading:
+    """A judge's work on a closed wave. Its objects are the grades, and the replies of the judge
+    that no record before promises (registry/ledger/inventory.py)."""
 
     wave: int
     manifest: str  # digest of the closed wave's
     judge: JudgePin
+    graded: int  # episodes
+    objects: int
+    objects_root: str
+    retention: str = ""  # as documented when it was; "" if not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graded(Grading):
+    """A judge has graded every episode of a closed wave."""
+
     pinned: bool  # the manifest names it; any other was chosen after the wave was begun
-    graded: int  # episodes
-    objects: int
-    objects_root: str
-    retention: str = ""  # as documented when it was; "" if not
 
 
-@dataclass(frozen=True, slots=True)
-class Regraded:
-    """At the look of a later wave, a judge has graded the first wave's answers once more: all of
-    them, or those of a share of the instances. Its objects are these grades, and the replies of the
-    judge that no record before promises."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regraded(Grading):
+    """At the look of ``wave``, a later one, a judge has graded the first wave's answers once more:
+    all of them, or those of a share of the instances."""
 
-    wave: int  # of the look
-    first: int  # wave of the graded answers
-    manifest: str  # digest of that one's, closed
-    judge: JudgePin
+    first: int  # wave of the graded answers, which the manifest is of
     share: float  # of each stratum's instances
-    graded: int  # episodes
-    objects: int
-    objects_root: str
-    retention: str = ""  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)

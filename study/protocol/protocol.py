@@ -25,7 +25,7 @@ from generators.yaml_lines import YamlDocument
 from harness.mode import Mode
 from harness.models.settings import ModelSettings, pin_model
 from registry.draws.allocation import sealed_units
-from registry.ledger.draw_records import Parties, SeedsPerArm, Unit, sizes_of
+from registry.ledger.draw_records import Parties, SeedsPerArm, Unit, arm_sizes
 from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, pin_digest
 from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
@@ -46,7 +46,7 @@ from study.protocol.sections import (
     single_turn_strata,
     spell_out_waves,
 )
-from study.protocol.units import UnitsStated
+from study.protocol.units import UNIT_KEYS, UnitsStated
 from study.protocol.yaml import TemplateSource, fault_at, load_yaml, read_template, yaml_faults
 
 FILE_NAME, PRICES_NAME = "study.yaml", "prices.yaml"
@@ -163,9 +163,8 @@ class Protocol:
     def tranche_sizes(self, tranche: int) -> dict[str, int]:
         """Return the number of instances of a tranche by stratum, both arms together."""
         strata = tuple(task.stratum for task in self.tasks)
-        sizes = (self.seeds_per_arm, *self.reserve)[tranche]
-        doubled = (2 * size for size in sizes_of(sizes, strata))
-        return dict(zip(strata, doubled, strict=True))
+        sizes = arm_sizes(strata, self.seeds_per_arm, self.reserve, self.units)
+        return {name: 2 * sizes[tranche, name] for name in strata}
 
     @property
     def drawn(self) -> Counter[str]:
@@ -260,7 +259,8 @@ def examine_protocol(
             tasks.add(index, section)
         except StudyFileError as error:
             faults.append(error)
-    between = [fault_at(document, *f) for f in (*section_faults(parsed), *tasks.units.faults())]
+    last = parsed.reserve.tranches if parsed.reserve else 0
+    between = [fault_at(document, *f) for f in (*section_faults(parsed), *tasks.units.faults(last))]
     faults += [fault for fault in between if fault.line not in lines]
     reserve = parsed.reserve
     sizes = () if reserve is None else (reserve.seeds_per_arm,) * reserve.tranches
@@ -373,7 +373,7 @@ def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFact, ...]:
 
 _OF_COLUMNS = {each.name for each in fields(Columns)} - {"name"}
 _OF_ITEMS = {*_OF_COLUMNS, "strata", "published", "build_network"}
-_OF_HARBOR = {"harbor", "published", "stratum", "strata", "build_network", "pair", "unit", "area"}
+_OF_HARBOR = {"harbor", "published", "stratum", "strata", "build_network", *UNIT_KEYS}
 
 
 def _mode(section: TaskSection, usual: Mode = Mode.AGENTIC) -> Mode:

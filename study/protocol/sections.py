@@ -39,6 +39,7 @@ class TaskSection(Section):
     pair: Name | None = None
     unit: Name | None = None
     area: Name | None = None
+    tranche: _Tranche | None = None  # that has all of its seeds
     # Of `items`, a file: columns of it.
     items: str | None = None
     prompt: str | None = None

@@ -3,7 +3,7 @@ together, by their keys ``pair``, ``unit`` and ``area``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from registry.ledger.draw_records import FAMILY, VARIANT, Unit
@@ -11,6 +11,7 @@ from study.protocol.plan_section import Faults
 from study.protocol.sections import TaskSection
 
 ONE_AREA = "all"
+UNIT_KEYS = ("pair", "unit", "area", "tranche")
 
 
 @dataclass(slots=True)
@@ -21,17 +22,22 @@ class UnitsStated:
     files: dict[str, str] = field(default_factory=dict)
     _strata: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     _places: dict[tuple[str, str], int] = field(default_factory=dict)  # first task, by area
+    _tranches: dict[tuple[str, str], int | None] = field(default_factory=dict)  # by area
     _faults: list[tuple[int, str, str]] = field(default_factory=list)
 
     def add(self, index: int, section: TaskSection, strata: Sequence[str]) -> None:
         """Take the strata of a task into their units."""
         if section.pair is None and section.area is None and section.unit is None:
+            if section.tranche is not None:
+                self._faults.append((index, "tranche", "is of units: give a pair or an area"))
             return
         if section.pair is not None and section.area is not None:
             self._faults.append((index, "area", "a pair is its own area: leave out one of them"))
         level = FAMILY if section.pair is None else VARIANT
         area = section.pair or section.area or ONE_AREA
         self._places.setdefault((level, area), index)
+        if self._tranches.setdefault((level, area), section.tranche) != section.tranche:
+            self._faults.append((index, "tranche", f"{area!r} has units of another tranche"))
         for stratum in strata:
             name = section.unit or (strata[0] if section.pair else stratum)
             self._strata.setdefault((level, area, name), []).append(stratum)
@@ -39,13 +45,19 @@ class UnitsStated:
     def units(self) -> tuple[Unit, ...]:
         """Return the units in the order of their first tasks."""
         named = self._strata.items()
-        return tuple(Unit(name, level, area, tuple(own)) for (level, area, name), own in named)
+        return tuple(
+            Unit(name, level, area, tuple(own), tranche=self._tranches[level, area])
+            for (level, area, name), own in named
+        )
 
-    def faults(self) -> Faults:
-        """Yield what is wrong with the units together."""
+    def faults(self, last: int) -> Faults:
+        """Yield what is wrong with the units together; ``last`` is the last tranche drawn."""
         for index, key, message in self._faults:
             yield ("tasks", index, key), message
         for (level, area), index in self._places.items():
+            if (tranche := self._tranches[level, area] or 0) > last:
+                message = f"there is no tranche {tranche}; 0 to {last} are drawn, by `reserve`"
+                yield ("tasks", index, "tranche"), message
             count = sum((u.level, u.area) == (level, area) for u in self.units())
             if level == VARIANT and count != 2:
                 message = f"pair {area!r} has {count} of the two units that it takes"
@@ -59,11 +71,16 @@ class UnitsStated:
             if names.count(unit.name) > 1:
                 yield at, f"unit {unit.name!r} is in two areas or pairs"
             own = {self.files[name] for name in unit.strata if name in self.files}
-            for stratum, file in self.files.items():
-                if file in own and stratum not in unit.strata:
-                    yield (
-                        at,
-                        f"{file} has questions of unit {unit.name!r} and others ({stratum}): give "
-                        "each unit a file of its own, so that one can stay sealed",
-                    )
-                    break
+            mixed = (s for s in self.files if self.files[s] in own and s not in unit.strata)
+            if (stratum := next(mixed, None)) is not None:
+                yield (
+                    at,
+                    f"{self.files[stratum]} has questions of unit {unit.name!r} and others "
+                    f"({stratum}): give each unit a file of its own, so that one can stay sealed",
+                )
+
+
+def units_of_looks(units: Sequence[Unit]) -> Iterator[tuple[str, list[Unit]]]:
+    """Yield each level with the units that a look of it compares: those of one tranche."""
+    for level, tranche in dict.fromkeys((unit.level, unit.tranche) for unit in units):
+        yield level, [u for u in units if u.level == level and u.tranche in (None, tranche)]

@@ -6,19 +6,14 @@ from collections import Counter
 
 import pytest
 
-from tests.conformance.clients import BY_NAME, CLIENTS, ENVIRONMENT, Client
+from tests.conformance.clients import BY_NAME, CLIENTS, Client
 from tests.conformance.episodes import losses, sweep, use_cache
 from tests.conformance.faults import KINDS
 from tests.conformance.server import FORMATS
 
+pytestmark = pytest.mark.usefixtures("provider_keys")
 SHARE = 0.25
 ONE_EACH = tuple(BY_NAME[name] for name in FORMATS)
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.slow)])

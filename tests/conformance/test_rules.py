@@ -16,7 +16,7 @@ from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.model import Image, Message, ModelRequest, Role
 from tests.conformance.agents import play
-from tests.conformance.clients import BY_NAME, CLIENTS, ENVIRONMENT, Client
+from tests.conformance.clients import BY_NAME, CLIENTS, Client
 from tests.conformance.conversation import Call, Json, Said
 from tests.conformance.server import Server, serving
 from tests.conformance.transport import Incoming
@@ -24,13 +24,8 @@ from tests.conformance.wire_format import Memory
 
 OPENING = (Message(Role.SYSTEM, "Rules."), Message(Role.USER, "Find x."))
 LOOKS = (Call("view_image", {"path": "p.png"}), Call("run_command", {"command": "ls"}))
+pytestmark = pytest.mark.usefixtures("provider_keys")
 Change = Callable[[Json], Any]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
 
 
 def picture(width: int = 40, height: int = 30, format_: str = "PNG") -> bytes:

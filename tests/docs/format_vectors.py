@@ -110,10 +110,7 @@ def vectors() -> dict[str, Any]:
     entry = ledger.append(announced, "2026-11-24T12:00:00Z")
     leak = ledger.append(Leak(1, "2026-11-25", "a log was public"), "2026-11-25T12:00:00Z")
     reveal = reveal_bytes("study", sealed, entries, (1,))
-    beacon = Announcement(
-        **{name: getattr(announced, name) for name in Announcement.__slots__}
-        | {"beacon": Beacon(QUICKNET.hash, 1000), "commitment": ""}
-    )
+    beacon = replace(announced, beacon=Beacon(QUICKNET.hash, 1000), commitment="")
     return {
         "commitment": {
             "instance": seeds[0].instance,

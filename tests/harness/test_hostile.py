@@ -37,6 +37,7 @@ from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from registry.result_row import Status
 from tests.cases import cases
+from tests.harness.sandboxes.attacks import command, python
 from tests.harness.script import Playback, call, noon, say
 
 pytestmark = pytest.mark.docker
@@ -86,14 +87,6 @@ def play(provider: DockerSandboxes, model: Model, limits: Limits) -> Played:
 def attack(provider: DockerSandboxes, *turns: Reply, limits: Limits = LIMITS) -> Played:
     """An episode of an agent that does this and then gives up."""
     return play(provider, Playback([*turns, *[say("Done.")] * 2], "hostile", trusted=False), limits)
-
-
-def python(source: str) -> Reply:
-    return call(("execute_python", {"code": source}))
-
-
-def command(line: str) -> Reply:
-    return call(("run_command", {"command": line}))
 
 
 @dataclass(frozen=True)

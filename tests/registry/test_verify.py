@@ -201,7 +201,7 @@ def graded(folder: Path, wave: int, **wrong: object) -> Verification:
     for key in (*others.values(), f"judgements/{judge[7:]}/{'e' * 64}-00.age"):
         put(store, key)
     made = write_inventory(store, judge_objects(store, judge, wrong.pop("episodes", episodes), ()))
-    record = Graded(wave, closed.manifest, PIN, False, 3, made.objects, made.objects_root)
+    record = Graded(wave, closed.manifest, PIN, 3, made.objects, made.objects_root, pinned=False)
     ledger.append(replace(record, **wrong), NOW)
     return _verify(folder)
 
@@ -287,7 +287,8 @@ def test_what_a_judge_graded_again_is_the_first_waves_and_was_graded_before(
         put(store, f"regrades/{judge[7:]}/0001/{episode}.age")
     keys = judge_objects(store, judge, EPISODES[:count], [first.objects_root], 1)
     made = write_inventory(store, keys)
-    record = Regraded(1, 0, first.manifest, PIN, 1.0, 3, made.objects, made.objects_root)
+    of = made.objects, made.objects_root
+    record = Regraded(1, first.manifest, PIN, 3, *of, first=0, share=1.0)
     ledger.append(replace(record, **wrong), NOW)
     found = _verify(folder)
     assert dict(found.counts)["waves graded again by judges"] == 1
@@ -483,16 +484,16 @@ def _forge(change: Forge) -> Verification:
     record = replace(record, ciphertext=digest, uri=sealed_key(digest))
     store.put(record.uri, sealed)
     announced = Announcement(
-        "study",
-        record.strata,
-        record.seeds_per_arm,
-        record.reserve,
-        record.root,
-        digest,
-        record.recipients,
-        record.entropy,
-        None,
-        commit_secret("study", drawn.secret),
+        study="study",
+        strata=record.strata,
+        seeds_per_arm=record.seeds_per_arm,
+        reserve=record.reserve,
+        root=record.root,
+        ciphertext=digest,
+        recipients=record.recipients,
+        entropy=record.entropy,
+        beacon=None,
+        commitment=commit_secret("study", drawn.secret),
     )
     signed_ledger(store).append(announced, NOW)
     signed_ledger(store).append(record, NOW)

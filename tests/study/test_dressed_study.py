@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -13,16 +14,18 @@ import pytest
 
 from registry.canonical import canonical_bytes
 from registry.draws.allocation import sealed_strata
+from registry.draws.reveal import reveal_record
 from registry.provenance import utc_now
 from study import api
 from study.errors import StudyError
-from study.extras.reveal.reveal import check_revealed, reveal
+from study.extras.reveal.reveal import check_revealed, reveal, unit_to_reveal
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.lint.later_refusals import unproved_tasks
 from study.steps.publish.release import scan_for_leaks
 from study.steps.verify.verify import VerifyRequest
 from study.workspace.study import Study
+from tests import external_check
 from tests.cases import cases
 from tests.conftest import ROOT
 from tests.study.cli.program import run
@@ -30,6 +33,7 @@ from tests.study.conftest import promise_unchecked
 
 STUDY = cases(__file__, "study")
 LEDGER = "dressings/compute_average_ledger.yaml"
+UNIT = "compute_average_ledger/easy"
 
 
 def nobody(what: str, done: int, of: int) -> None:
@@ -84,7 +88,7 @@ def sealed(folder: Path) -> Study:
     init_study(folder, PAIRED)
     study = pipeline.open_study(folder)
     promise_unchecked(study)
-    assert sealed_strata(study.sealed_set()) == {"compute_average_ledger/easy"}
+    assert sealed_strata(study.sealed_set()) == {UNIT}
     pipeline.publish(study, None, nobody)
     return study
 
@@ -110,3 +114,55 @@ def test_a_reveal_shows_the_file_of_a_sealed_sibling(sealed: Study) -> None:
         path.write_bytes(canonical_bytes(shown | {"units": [unit | {key: value}]}))
         _, problems = check_revealed(sealed, path, nobody)
         assert any("files of unit compute_average_ledger/easy" in each for each in problems)
+
+
+def test_a_sealed_sibling_is_revealed_alone(sealed: Study) -> None:
+    text, place = (sealed.folder / LEDGER).read_text(), ("--study", str(sealed.folder))
+    reason, sweep = ("--reason", "used up", "--yes", *place), (*place, "--allow-dirty")
+    assert run("sweep", "--wave", "0", *sweep).exit_code == 0
+    refused = run("reveal", UNIT, "--yes", *place)
+    assert (refused.exit_code, "wave 1 (planned)" in refused.stderr) == (2, True)
+    (sealed.folder / LEDGER).write_text(text.replace("A logger", "One logger"))
+    assert "not those that were announced" in run("reveal", UNIT, *reason).stderr
+    (sealed.folder / LEDGER).write_text(text)
+    assert not sealed.ledger.find("revealed")
+    done = run("reveal", UNIT, *reason)
+    assert done.exit_code == 0, done.output
+    path = sealed.folder / "reveal-compute_average_ledger-easy.json"
+    shown = json.loads(path.read_text())
+    assert (shown["tranches"], shown["seeds"]) == ([], [])
+    assert [(unit["name"], unit["files"][0][1]) for unit in shown["units"]] == [(UNIT, text)]
+    assert scan_for_leaks(sealed, [path, sealed.folder / LEDGER], nobody) == ()
+    for entry in sealed.entries():
+        assert entry.seed not in path.read_text()
+    assert run("reveal", "--check", str(path), *place).exit_code == 0
+    assert run("sweep", "--wave", "1", *sweep).exit_code == 0
+    pipeline.report(sealed)
+    (page,) = sealed.folder.rglob("report.md")
+    words = f"Before wave 1 the files of sealed units were revealed: {UNIT}."
+    assert words in page.read_text().replace("\\", "")
+    assert run("reveal", "--all", "--yes", *place).exit_code == 0
+    assert pipeline.verify(sealed, VerifyRequest(), nobody).problems == ()
+    assert external_check.check(sealed.folder / "store")[0] == []
+
+
+@pytest.mark.parametrize(("unit", "why"), cases(__file__, "unrevealed"))
+def test_a_unit_that_cannot_be_revealed_is_named(sealed: Study, unit: str, why: str) -> None:
+    if "already" in why:
+        reveal(sealed, (0,), "over", utc_now, unit_to_reveal(sealed, UNIT))
+    refused = run("reveal", unit, "--reason", "x", "--yes", "--study", str(sealed.folder))
+    assert (refused.exit_code, why in " ".join(refused.stderr.split())) == (2, True), refused.stderr
+
+
+def test_a_forged_file_of_a_revealed_unit_is_found(sealed: Study) -> None:
+    record, path = reveal(sealed, (0,), "over", utc_now, unit_to_reveal(sealed, UNIT))
+    data = path.read_bytes().replace(b"A logger", b"B logger")
+    forged = reveal_record(data, "over")
+    sealed.store.put(forged.uri, data)
+    sealed.ledger.append(forged, utc_now())
+    words = f"the files of unit {UNIT} are missing, or not those that were announced"
+    sealed.ledger.append(replace(record, units=("other",)), utc_now())
+    places = [entry.place for entry in sealed.ledger.entries()[-2:]]
+    (first, second) = pipeline.verify(sealed, VerifyRequest(), nobody).problems
+    assert first == (places[0], f"revealed: {words}")
+    assert second[0] == places[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -24,6 +24,7 @@ from registry.provenance import utc_now
 from registry.sealing import encrypt, new_identity
 from registry.signing import Signer, sign_object
 from registry.stores.base import Store
+from registry.stores.folder import FolderStore
 from registry.verify.verify import verify_study
 from study.steps.sweep.manifests import begin_wave
 from study.steps.sweep.sweep import SweepRequest, close_wave, context_of, find_finished
@@ -64,35 +65,17 @@ def it(begun: Path, tmp_path: Path) -> Begun:
     return Begun(open_study(tmp_path / "small"))
 
 
-class Raced:
+class Raced(FolderStore):
     """A store in which somebody else is first to write each result."""
 
-    def __init__(self, store: Store, forge: Callable[[str, bytes], bytes]) -> None:
-        self._store, self._forge = store, forge
-
-    @property
-    def uri(self) -> str:
-        return self._store.uri
+    def __init__(self, path: Path, forge: Callable[[str, bytes], bytes]) -> None:
+        super().__init__(path)
+        self._forge = forge
 
     def put(self, key: str, data: bytes) -> bool:
         if key.startswith("results/"):
-            self._store.put(key, self._forge(key, data))
-        return self._store.put(key, data)
-
-    def replace(self, key: str, data: bytes) -> None:
-        self._store.replace(key, data)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        self._store.delete(keys)
-
-    def get(self, key: str) -> bytes:
-        return self._store.get(key)
-
-    def exists(self, key: str) -> bool:
-        return self._store.exists(key)
-
-    def list(self, prefix: str = "") -> Iterator[str]:
-        return self._store.list(prefix)
+            super().put(key, self._forge(key, data))
+        return super().put(key, data)
 
 
 def sweep(it: Begun, store: Store | None = None) -> None:
@@ -163,7 +146,7 @@ def test_forged_results_are_not_counted_and_made_again(it: Begun) -> None:
         used[form.__name__ if form else "honest"] += 1
         return form(it, key, data) if form else data
 
-    sweep(it, Raced(it.study.store, forge))
+    sweep(it, Raced(it.study.folder / "store", forge))
     assert set(used.values()) == {2}
     closed = close(it)
     assert (closed.foreign, closed.finished) == (10, 12)

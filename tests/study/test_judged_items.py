@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from analysis.report.report import report_json
 from generators.seed import Seed
@@ -25,6 +25,7 @@ from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, completion, serve
+from tests.study.cli.program import run_in as run
 from tests.study.conftest import draw_tiny, run_wave
 
 NUMBERS = range(1000, 1024)
@@ -39,10 +40,6 @@ def rubric(number: int) -> str:
     return (
         f"It blames the flood of {number * 104729:09d}, in any words, and no engineer of that year."
     )
-
-
-def run(study: Study, *arguments: str) -> Result:
-    return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
 
 
 def judge(study: Study, *arguments: str) -> None:

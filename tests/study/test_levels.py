@@ -89,9 +89,10 @@ def _strata(study: Study, arm: Arm) -> set[str]:
     return {entry.difficulty for entry in study.entries() if entry.arm is arm}
 
 
-def levels(study: Study) -> dict[tuple[str, str], dict[str, Any]]:
+def issued(study: Study, rows: str) -> list[dict[str, Any]]:
     (path,) = study.folder.rglob(DATA)
-    return {(row["model"], row["level"]): row for row in json.loads(path.read_text())["levels"]}
+    found: list[dict[str, Any]] = json.loads(path.read_text())[rows]
+    return found
 
 
 def test_one_of_each_pair_and_half_of_an_area_stay_sealed(studied: Study) -> None:
@@ -103,15 +104,14 @@ def test_one_of_each_pair_and_half_of_an_area_stay_sealed(studied: Study) -> Non
 
 
 def test_each_level_finds_who_trained_on_what_was_published(studied: Study) -> None:
-    found = {key: row["finding"] for key, row in levels(studied).items()}
+    rows = issued(studied, "levels")
+    found = {(row["model"], row["level"]): row["finding"] for row in rows}
     assert found["trained", "variant"] == found["trained", "family"] == "shown"
     assert {found["clean", "variant"], found["clean", "family"]} <= {"not shown", "excluded"}
 
 
 def test_the_level_of_instances_does_not_see_it(studied: Study) -> None:
-    (path,) = studied.folder.rglob(DATA)
-    verdicts = {row["model"]: row["verdict"] for row in json.loads(path.read_text())["models"]}
-    assert "contaminated" not in verdicts.values()
+    assert "contaminated" not in {row["verdict"] for row in issued(studied, "models")}
 
 
 def test_the_store_verifies_and_a_reveal_shows_everything(studied: Study) -> None:

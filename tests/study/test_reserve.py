@@ -4,6 +4,8 @@ told of where the panel has leaked."""
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,6 +24,7 @@ from study.steps.report.look import build_look
 from study.steps.sweep.exposure_ledger import exact_rows
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
+from tests import external_check
 from tests.cases import cases
 from tests.study.conftest import make_study, run_wave
 
@@ -96,3 +99,22 @@ def test_ledger_and_study_file_name_no_private_instance(study: Study) -> None:
     for entry in study.ledger.entries():
         text = json.dumps(entry.body).encode()
         assert not list(leaks_in(f"{entry.sequence}.json", text, needles))
+
+
+def test_a_reserve_pair_is_first_sent_with_its_tranche(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", cases(__file__, "pairs"))
+    drawn = Counter((entry.family, entry.tranche) for entry in study.entries())
+    assert drawn == {("compute_average", 0): 12, ("count_circles", 1): 12}
+    run_wave(study, 0)
+    pipeline.publish(study, None, lambda *step: None)
+    run_wave(study, 1)
+    snapshot = take_snapshot(study)
+    sent = {(row.wave, row.family) for row in exact_rows(snapshot, snapshot.closed_waves)}
+    assert sent == {(0, "compute_average"), (1, "count_circles")}
+    report = build_look(snapshot, None, "2026-11-30T00:00:00Z").report
+    assert not [words for words in report.deviations if "instances; " in words]
+    assert [(row.wave, row.owed, row.absent) for row in report.funnel if row.arm is Arm.PUBLIC] == [
+        *((0, 3, 0), (1, 3, 0))
+    ]
+    assert verify_study(study.store, study.identities()).holds
+    assert external_check.check(study.folder / "store")[0] == []

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from analysis.levels.levels import LEVELS, LevelLook, least_p, level_verdicts
+from analysis.levels.levels import LevelLook, least_p, level_verdicts
 from analysis.levels.part import levels_part
 from analysis.plan.verdict import WITHHELD
 from analysis.report.part import Part
 from registry.draws.allocation import sealed_units
-from registry.ledger.draw_records import VARIANT
+from registry.draws.reveal import units_revealed
+from registry.ledger.draw_records import VARIANT, Unit
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
+from study.protocol.units import units_of_looks
 from study.steps.report.contributors import LookContext, LookShare
 from study.steps.sweep.exposure_ledger import burned_tranches
 from study.steps.sweep.spending import example_of
@@ -27,6 +29,11 @@ class LevelsShare(LookShare):
         if not sealed.units:
             return ()
         hidden = sealed_units(sealed.units, sealed.allocation_seed)
+        entries, revealed = study.ledger.entries(), dict[int, list[Unit]]()
+        for n, entry in enumerate(entries):  # a wave that is resumed after a reveal counts too
+            if entry.kind == "run-manifest" and (shown := {*units_revealed(entries[:n], sealed)}):
+                revealed[entry.record.wave] = [unit for unit in hidden if unit in shown]
+        withheld = {(v.wave, v.model): v.note for v in look.verdicts if v.verdict == WITHHELD}
         found = level_verdicts(
             look.plan,
             LevelLook(
@@ -35,22 +42,21 @@ class LevelsShare(LookShare):
                 published={unit.name for unit in sealed.units if unit not in hidden},
                 registration=look.registration,
                 history=look.history,
-                kept={run for run, sent in burned_tranches(study.ledger.entries()).items() if sent},
-                withheld={
-                    (v.wave, v.model): v.note for v in look.verdicts if v.verdict == WITHHELD
-                },
+                kept=burned_tranches(entries),
+                revealed=revealed,
+                withheld=withheld,
             ),
         )
-        return (levels_part(found, look.verdicts, look.plan.margin),)
+        return (levels_part(found, look.verdicts, look.plan.margin, revealed),)
 
 
 def shortfalls(protocol: Protocol, watch: Callable[[str, int, int], None]) -> Faults:
     """Yield levels with too few units for any p that the plan would call a finding."""
     plan = protocol.registered_plan()
     alpha = plan.level_alpha / plan.looks
-    for level in LEVELS:
-        areas = [unit.area for unit in protocol.units if unit.level == level]
-        if areas and (least := least_p(areas)) > alpha:
+    for level, units in units_of_looks(protocol.units):
+        areas = [unit.area for unit in units]
+        if (least := least_p(areas)) > alpha:
             pairs = len(set(areas))
             noun, count = ("pairs", pairs) if level == VARIANT else ("units", len(areas))
             yield (
@@ -70,16 +76,15 @@ def sibling_faults(protocol: Protocol) -> Faults:
     for unit in protocol.units:
         for stratum in unit.strata if unit.level == VARIANT else ():
             task, of = tasks[stratum], columns.get(stratum)
-            form: tuple[object, ...]
             if of is not None:  # items, which are read when they are drawn
-                form = (task.mode, of.score, task.family, bool(of.files), bool(of.choices))
+                form = [of.score, task.family, bool(of.files), bool(of.choices)]
             else:
                 example = example_of(task, protocol.catalog)
                 brief, parts = example.brief, example.rubric.parts
                 kinds = {asset.media_type for asset in brief.assets}
                 checks = {type(part.check) for part in parts}
-                form = (task.mode, brief.answer_schema, bool(brief.collect), kinds, checks)
-            forms.setdefault(unit.area, []).append(form)
+                form = [brief.answer_schema, bool(brief.collect), kinds, checks]
+            forms.setdefault(unit.area, []).append((task.mode, *form))
     for pair, own in forms.items():
         names = ("mode", "form of the answer", "place of it", "kinds of files", "kinds of checks")
         unlike = [n for n, *values in zip(names, *own, strict=True) if values[1:] != values[:-1]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from analysis.data.table import ResultTable
 from analysis.levels.levels import measured_tau
 from analysis.levels.power import LevelDesign, LevelPower, level_power
 from study.protocol.protocol import Protocol
+from study.protocol.units import units_of_looks
 
 
 def level_powers(
@@ -20,12 +21,11 @@ def level_powers(
     plan, units = protocol.tested_plan(), protocol.units
     models = set() if table is None else set(table["model"].tolist())
     early = models & set(plan.standard.pre_exposure if plan.standard else ())
-    measured: Mapping[str, float | None] = {}
-    if table is not None:
-        measured = measured_tau(table, units, early if len(early) > 2 else models)
-    for level in dict.fromkeys(unit.level for unit in units):
+    some = early if len(early) > 2 else models
+    measured = {} if table is None else measured_tau(table, units, some)
+    for level, compared in units_of_looks(units):
         tau = measured.get(level)
-        areas = tuple(unit.area for unit in units if unit.level == level)
+        areas = tuple(unit.area for unit in compared)
         own = replace(base, level=level, areas=areas, measured=tau is not None)
         own = replace(own, tau=plan.most_tau if tau is None else tau)
         yield level_power(plan, own, gap)

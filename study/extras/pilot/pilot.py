@@ -201,7 +201,10 @@ def _of_models(value: Any, names: Sequence[str]) -> Any:
 
 
 def _task(study: Study, task: Any, base: Path) -> Any:
-    """Return a task as study.yaml has it, with the path to its template or pool from ``base``."""
+    """Return a task as study.yaml has it, but for its tranche, with the path to its template or
+    pool from ``base``."""
+    if isinstance(task, dict):
+        task = {key: value for key, value in task.items() if key != "tranche"}
     if isinstance(task, dict) and "items" in task:
         return task | {"items": str(base / task["items"])}
     if isinstance(task, dict) and "template" in task:

@@ -16,6 +16,7 @@ from study.workspace.study import Study
 
 @click.command()
 @folder_option
+@click.argument("unit", required=False)
 @click.option("--tranche", show_default="none", type=click.IntRange(0), help="0 is the panel.")
 @click.option("--all", "every", is_flag=True, help="The whole draw, when the study is over.")
 @click.option(
@@ -35,32 +36,36 @@ from study.workspace.study import Study
 )
 @json_option
 def reveal(
-    study: Study, tranche: int | None, check: Path | None, as_json: bool, **asked: Any
+    study: Study, unit: str | None, tranche: int | None, check: Path | None, **asked: Any
 ) -> None:
-    """Publish the seeds and nonces of both arms, so that anyone can check the draw.
+    """Publish the seeds and nonces of both arms, so that anyone can check the draw; or the files
+    of a sealed UNIT alone, without any seed.
 
-    It cannot be undone: the seeds are burned for every model of later waves. They go into the
-    store, and into a file beside study.yaml (docs/formats.md).
+    It cannot be undone: the seeds are burned for every model of later waves, and a unit excludes
+    nothing any more. They go into the store, and into a file beside study.yaml (docs/formats.md).
 
     \b
     Examples:
       dosimeter reveal --tranche 0
       dosimeter reveal --all --yes
+      dosimeter reveal compute_average_ledger/easy
       dosimeter reveal --check reveal-study.json
     """
     from study.extras.reveal import reveal as reveals
 
-    if [tranche is not None, asked["every"], check is not None].count(True) != 1:
-        raise click.UsageError("give one of --tranche, --all and --check")
+    if [asked["every"], *(each is not None for each in (unit, tranche, check))].count(True) != 1:
+        raise click.UsageError("give one of UNIT, --tranche, --all and --check")
     if check is not None:
-        _check(study, check, as_json)
+        _check(study, check, asked["as_json"])
+    alone = None if unit is None else reveals.unit_to_reveal(study, unit)
     tranches = reveals.tranches_to_reveal(study, tranche)
     reveals.check_revealable(study, tranches, asked["reason"])
+    which = "all seeds" if tranche is None else f"the seeds of tranche {tranche}"
+    which = which if unit is None else f"the files of unit {unit}"
     if not asked["yes"]:
-        which = "all seeds" if tranche is None else f"the seeds of tranche {tranche}"
         click.confirm(f"Make {which} public? This cannot be undone.", abort=True, err=True)
-    record, path = reveals.reveal(study, tranches, asked["reason"], utc_now)
-    print_step(record, as_json, f"{record.count} seeds are public: {path}", True)
+    record, path = reveals.reveal(study, tranches, asked["reason"], utc_now, alone)
+    print_step(record, asked["as_json"], f"{which} are public: {path}", True)
 
 
 def _check(study: Study, path: Path, as_json: bool) -> None:

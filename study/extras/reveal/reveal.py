@@ -1,4 +1,5 @@
-"""The reveal of a draw: its seeds and nonces, of both arms, into ledger, store and a file."""
+"""The reveal of a draw: its seeds and nonces, of both arms, or the files of one of its units, into
+ledger, store and a file."""
 
 from __future__ import annotations
 
@@ -11,17 +12,20 @@ from generators.dressings.family import task_family
 from generators.errors import GeneratorError
 from publish.errors import PublishError
 from publish.leakcheck.check import regenerate
+from registry.canonical import digest_bytes
+from registry.draws.allocation import sealed_units
 from registry.draws.reveal import (
     RevealedUnit,
     check_reveal,
     is_whole,
     read_reveal,
     reveal_bytes,
+    units_revealed,
     write_reveal,
 )
 from registry.errors import BrokenPromise
 from registry.files import write_whole
-from registry.ledger.draw_records import Revealed
+from registry.ledger.draw_records import Revealed, Unit
 from registry.sealing import DrawnInstance, unit_key
 from study.errors import StudyError
 from study.steps.sweep.waves import list_waves
@@ -39,6 +43,21 @@ def tranches_to_reveal(study: Study, tranche: int | None) -> tuple[int, ...]:
     if tranche is not None and tranche not in drawn:
         raise StudyError(f"--tranche: there is no tranche {tranche}; 0 to {drawn[-1]} were drawn")
     return drawn if tranche is None else (tranche,)
+
+
+def unit_to_reveal(study: Study, name: str) -> Unit:
+    """Return the sealed unit of a name, with files that are not public yet. Raises StudyError."""
+    sealed, entries = study.sealed_set(), study.ledger.entries()
+    stored = (e for e in entries if e.kind != "revealed" or study.store.exists(e.record.uri))
+    shown = {unit.name for unit in units_revealed(stored, sealed)}
+    hidden = sealed_units(sealed.units, sealed.allocation_seed)
+    left = {unit.name: unit for unit in hidden if unit.digest and unit.name not in shown}
+    if name in left:
+        return left[name]
+    drawn = [unit.name for unit in sealed.units]
+    why = "is published, or has no file" if name in drawn else "was not drawn"
+    why = "is revealed already" if name in shown else why
+    raise StudyError(f"unit {name!r} {why}; left to reveal: {', '.join(left) or 'none'}")
 
 
 def check_revealable(study: Study, tranches: Collection[int], reason: str) -> None:
@@ -69,25 +88,35 @@ _ASKED = "--reason TEXT reveals them all the same, and the ledger records it"
 
 
 def reveal(
-    study: Study, tranches: Collection[int], reason: str, now: Callable[[], str]
+    study: Study,
+    tranches: Collection[int],
+    reason: str,
+    now: Callable[[], str],
+    alone: Unit | None = None,
 ) -> tuple[Revealed, Path]:
-    """Publish the seeds and nonces of some tranches. Return the record, and the file. Needs the
-    study's key. Raises StudyError as ``check_revealable``, RegistryError, OSError."""
+    """Publish the seeds and nonces of some tranches; or no seed, but the files of a unit ``alone``
+    that runs in these. Return the record, and the file. Needs the study's key. Raises StudyError
+    as ``check_revealable`` and for changed files of a unit, RegistryError, OSError."""
     check_revealable(study, tranches, reason)
     sealed = study.sealed_set()
     own = study.own_identities()[0]
+    whole = is_whole(sealed, tranches)
     units = [
         RevealedUnit(unit.name, unit_key(own, unit.name), study.protocol.files_of(unit))
-        for unit in sealed.units
+        for unit in ([alone] if alone else sealed.units if whole else ())
         if unit.digest
     ]
-    data = reveal_bytes(study.protocol.name, sealed, study.entries(), tranches, units)
+    chosen = () if alone else tranches
+    data = reveal_bytes(study.protocol.name, sealed, study.entries(), chosen, units)
+    for problem in check_reveal(read_reveal(data, "the reveal"), sealed):
+        raise StudyError(f"{problem}; nothing is revealed")
     entry = write_reveal(study.store, study.ledger, data, reason, now())
-    name = "study" if is_whole(sealed, tranches) else "-".join(map(str, sorted(tranches)))
+    name = "study" if whole else "-".join(map(str, sorted(tranches)))
+    name = alone.name.replace("/", "-") if alone else name
     path = study.folder / f"reveal-{name}.json"
     write_whole(path, data.decode())
     record: Revealed = entry.record
-    logger.info("revealed %d seeds of tranches %s", record.count, record.tranches)
+    logger.info("revealed %d seeds of tranches %s%s", record.count, record.tranches, record.units)
     return record, path
 
 
@@ -104,10 +133,9 @@ def check_revealed(study: Study, path: Path, watch: Watch) -> tuple[int, tuple[s
     if revealed.study != study.protocol.name:
         problems.append(f"of the study {revealed.study!r}, and this is {study.protocol.name!r}")
     if not any(
-        entry.kind == "revealed" and entry.record.tranches == revealed.tranches
-        for entry in study.ledger.entries()
+        entry.record.content == digest_bytes(data) for entry in study.ledger.find("revealed")
     ):
-        problems.append("no record of the ledger reveals these tranches")
+        problems.append("no record of the ledger names this reveal")
     try:
         families = [task_family(*file) for unit in revealed.units for file in unit.files]
     except GeneratorError as error:

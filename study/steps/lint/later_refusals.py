@@ -261,7 +261,7 @@ def _problems_of(catalog: Catalog, name: str, version: str) -> tuple[str, ...]:
 
 def _problems_of_dressing(protocol: Protocol, family: DressedFamily) -> tuple[str, ...]:
     chosen = [task.difficulty for task in protocol.tasks if task.family == family.name]
-    return unsolved(family, chosen, PROVED_SEEDS)
+    return tuple(unsolved(family, chosen, PROVED_SEEDS))
 
 
 def _checked_questions(protocol: Protocol) -> Iterator[tuple[str, QuestionReport]]:

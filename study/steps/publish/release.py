@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from publish.dataset_card import HUB, ReleaseText
 from publish.leakcheck.check import LeakFound, check_folder, release_needles, scan_paths
+from publish.leakcheck.secrets import Needles
 from publish.release import CHECKPOINT, ReleaseManifest, build_release
+from registry.draws.reveal import units_revealed
 from registry.ledger.records import Release
 from registry.result_row import Arm
 from study.errors import StudyError
@@ -122,9 +124,7 @@ def _text(study: Study) -> ReleaseText:
 
 def _check(study: Study, built: ReleaseManifest, watch: Watch) -> Callable[[Path], object]:
     """Check a release for leaks, and return the check for its copies. Raises PublishError."""
-    entries = study.entries()
-    progress = _progress(watch, "checking it for leaks, by instance", len(entries))
-    needles = release_needles(entries, study.protocol.catalog.family, progress, study.secret_keys())
+    needles = study_needles(study, watch, "checking it for leaks, by instance")
     check = partial(check_folder, needles=needles)
     check(built.folder)
     logger.info("release of %d instances: no leak", built.count)
@@ -136,16 +136,21 @@ def _progress(watch: Watch, step: str, instances: int) -> Callable[[int], None]:
     return lambda done: watch(step, done, instances)
 
 
+def study_needles(study: Study, watch: Watch, step: str, excused: bool = True) -> Needles:
+    """Return what to look for: what follows from private seeds, also of units that stay sealed if
+    their files are not revealed, and the study's keys; ``excused`` as ``release_needles`` has it.
+    Raises PublishError, RegistryError."""
+    entries = study.entries()
+    units = units_revealed(study.ledger.entries(), study.sealed_set())
+    shown = {name for unit in units for name in unit.strata}
+    family, progress = study.protocol.catalog.family, _progress(watch, step, len(entries))
+    return release_needles(entries, family, progress, study.secret_keys(), shown, excused)
+
+
 def scan_for_leaks(study: Study, paths: Iterable[Path], watch: Watch) -> tuple[LeakFound, ...]:
     """Return what follows from private seeds in files and folders, the study's and its runs' keys,
     and what could not be read there, sorted. Raises PublishError, RegistryError."""
-    entries = study.entries()
-    needles = release_needles(
-        entries,
-        study.protocol.catalog.family,
-        lambda done: watch("making the private instances", done, len(entries)),
-        study.secret_keys(),
-    )
+    needles = study_needles(study, watch, "making the private instances")
 
     def read(files: int, size: int) -> None:
         watch(f"{files} files read, {size >> 20} MiB", 0, 0)

@@ -24,7 +24,6 @@ from registry.draws.beacon import (
     round_time,
 )
 from registry.draws.seeds import (
-    DrawTerms,
     Entropy,
     FixedEntropy,
     Identify,
@@ -36,7 +35,7 @@ from registry.draws.seeds import (
 )
 from registry.errors import RegistryError
 from registry.ledger.chain import Entry
-from registry.ledger.draw_records import Announcement, Beacon, SealedSet, Unit
+from registry.ledger.draw_records import Announcement, Beacon, DrawTerms, SealedSet, Unit
 from registry.sealing import DrawnSeed, SealedSeeds, unit_digest, unit_key
 from study.errors import StudyError, WorkOwedError
 from study.protocol.pool import read_pool

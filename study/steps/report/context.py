@@ -14,12 +14,13 @@ from analysis.report.facts import LedgerCheckpoint
 from analysis.report.json import changes_since
 from analysis.report.report import Report, report_json
 from analysis.report.write import DATA
-from publish.leakcheck.check import leaks_in, release_needles
+from publish.leakcheck.check import leaks_in
 from registry.canonical import digest_bytes
 from registry.checkpoints.checkpoint import SignedCheckpoint
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Entry
 from registry.ledger.records import ReportIssued
+from study.steps.publish.release import study_needles
 from study.workspace.setup import Watch
 from study.workspace.study import Study
 
@@ -73,15 +74,10 @@ def check_report(
 ) -> None:
     """Raise BrokenPromise, which names files and kinds only, if a report holds anything that
     follows from a private seed. Raises PublishError if that cannot be checked."""
-    entries = study.entries()
-
-    def progress(done: int) -> None:
-        watch("checking the report for leaks, by instance", done, len(entries))
 
     def found(excused: bool) -> list[str]:
-        progress(0)
-        keys, find_family = study.secret_keys(), study.protocol.catalog.family
-        needles = release_needles(entries, find_family, progress, keys, excused)
+        step = "checking the report for leaks, by instance"
+        needles = study_needles(study, watch, step, excused)
         each = (leaks_in(name, text.encode("utf-8"), needles) for name, text in files.items())
         return [str(leak) for leaks in each for leak in leaks]
 

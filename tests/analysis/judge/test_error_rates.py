@@ -150,7 +150,9 @@ def test_a_column_is_withheld_with_its_reason_or_shows_gaps_freed_of_errors(
 
 def test_a_judge_chosen_afterwards_is_told(records, study_rows) -> None:
     table = make_table([replace(r, grader="judge") for r in study_rows])
-    graded = tuple(Graded(wave, "sha256:m", PIN, bool(wave), 8, 8, "00" * 32) for wave in (0, 1))
+    graded = tuple(
+        Graded(wave, "sha256:m", PIN, 8, 8, "00" * 32, pinned=bool(wave)) for wave in (0, 1)
+    )
     column = judge_column(records.plan, table, JudgeFacts(PIN, None, graded))
     assert (column.unpinned, column.unrecorded) == ((0,), ())
     assert judge_departures(records.plan, [column], [0, 1]) == [

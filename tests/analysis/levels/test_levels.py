@@ -71,11 +71,15 @@ def test_too_few_units_and_models_that_differ_too_much_are_not_tested() -> None:
     assert "the control models differ over them by 0." in apart[FAMILY].why
 
 
-def test_what_a_provider_kept_excludes_nothing_and_may_still_be_found() -> None:
+def test_what_a_provider_kept_or_was_revealed_excludes_nothing_and_may_still_be_found() -> None:
     quiet, wide = look_at(3, tau=0.005), replace(PLAN, margin=0.1)
     assert found(quiet, wide)[VARIANT].finding == "excluded"
-    assert found(replace(quiet, kept={(1, "new-0")}), wide)[VARIANT].finding == "not shown"
-    assert found(replace(look_at(1, gap=0.3), kept={(1, "new-0")}))[VARIANT].finding == "shown"
+    sent = {(1, "new-0"): {0}}
+    assert found(replace(quiet, kept=sent), wide)[VARIANT].finding == "not shown"
+    later = replace(quiet, kept=sent, units=[replace(unit, tranche=1) for unit in UNITS])
+    assert found(later, wide)[VARIANT].finding == "excluded"
+    assert found(replace(look_at(1, gap=0.3), kept=sent))[VARIANT].finding == "shown"
+    assert found(replace(quiet, revealed={1: UNITS[:1]}), wide)[VARIANT].finding == "not shown"
 
 
 def test_a_look_beyond_the_plan_and_a_model_without_a_unit_are_not_tested() -> None:
@@ -126,6 +130,5 @@ def test_power_is_that_of_the_formula(level: str, units: int, tau: float) -> Non
     areas = tuple(f"a{n // 2}" if level == VARIANT else "all" for n in range(units))
     design = LevelDesign(0.267, 15, 4, 2, level=level, areas=areas, tau=tau)
     power = level_power(PLAN, design, 0.1)
-    wanted = 0.80 if level == VARIANT else 0.66
-    assert power.formula == pytest.approx(wanted, abs=0.05)
+    assert power.formula == pytest.approx(0.80 if level == VARIANT else 0.66, abs=0.05)
     assert power.power == pytest.approx(power.formula, abs=3 * power.error + 0.04)

@@ -25,7 +25,7 @@ from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
 from tests.cases import cases
 from tests.conformance.agents import play as script_of
-from tests.conformance.clients import BY_NAME, ENVIRONMENT
+from tests.conformance.clients import BY_NAME
 from tests.conformance.conversation import Call, Said
 from tests.conformance.server import FORMATS, serving
 from tests.harness import paid_cells
@@ -47,18 +47,15 @@ RUN, _ = new_identity()
 TOO_LONG = failure(400, "context_length_exceeded")
 
 
+pytestmark = pytest.mark.usefixtures("provider_keys")
+
+
 @contextmanager
 def openai(*script: Answer) -> Iterator[tuple[Model, Served]]:
     with serve(*script) as served:
         model = served_model(OpenAIModel, served.url, retries=0)
         yield model, served
         model.close()
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
 
 
 def play(model: Model, journal: MemoryJournal, asked: Brief | None = None) -> Episode:

@@ -12,7 +12,6 @@ import pytest
 
 from registry.draws.allocation import allocation_seed, check_draws, commit_secret, pending_draw
 from registry.draws.seeds import (
-    DrawTerms,
     FixedEntropy,
     SystemEntropy,
     allot_draw,
@@ -22,7 +21,7 @@ from registry.draws.seeds import (
 )
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import Ledger
-from registry.ledger.draw_records import Announcement, Beacon, SealedSet
+from registry.ledger.draw_records import Announcement, Beacon, DrawTerms, SealedSet
 from registry.ledger.records import Plan, Preregistration, Provenance
 from registry.sealing import SealedSeeds, new_identity
 from registry.stores import MemoryStore

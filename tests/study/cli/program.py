@@ -13,6 +13,7 @@ import click
 from click.testing import CliRunner, Result
 
 from study.main import main
+from study.workspace.study import Study
 
 PROGRAM = (sys.executable, "-m", "study.main")
 SECONDS = 200.0  # of a process, at most
@@ -21,6 +22,11 @@ SECONDS = 200.0  # of a process, at most
 def run(*arguments: str) -> Result:
     """Run the program in this process."""
     return CliRunner().invoke(main, list(arguments))
+
+
+def run_in(study: Study, *arguments: str) -> Result:
+    """Run the program on a study, in this process."""
+    return run(*arguments, "--study", str(study.folder))
 
 
 def refusal(*arguments: str, code: int = 2) -> str:

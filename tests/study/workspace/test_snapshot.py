@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from registry.ledger.chain import Ledger
-from registry.stores.base import Store
+from registry.stores.folder import FolderStore
 from study.steps import pipeline
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
@@ -20,34 +20,30 @@ MOST_GETS_PER_OBJECT = 1.05
 MOST_LISTS = 10
 
 
-class CountingStore:
-    """A store that counts the requests to the store below it, by method and key."""
+class CountingStore(FolderStore):
+    """A store that counts the requests to it, by method and key."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self.requests: dict[str, Counter[str]] = {
             method: Counter() for method in ("put", "get", "exists", "list")
         }
 
-    @property
-    def uri(self) -> str:
-        return self.store.uri
-
     def put(self, key: str, data: bytes) -> bool:
         self.requests["put"][key] += 1
-        return self.store.put(key, data)
+        return super().put(key, data)
 
     def get(self, key: str) -> bytes:
         self.requests["get"][key] += 1
-        return self.store.get(key)
+        return super().get(key)
 
     def exists(self, key: str) -> bool:
         self.requests["exists"][key] += 1
-        return self.store.exists(key)
+        return super().exists(key)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         self.requests["list"][prefix] += 1
-        return self.store.list(prefix)
+        return super().list(prefix)
 
     def ledger_reads(self) -> int:
         return self.requests["get"]["ledger/00000000.json"]
@@ -74,7 +70,7 @@ def reported(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def counted(reported: Path, tmp_path: Path) -> Counted:
     """The study, opened on a store that counts."""
     study = pipeline.open_study(shutil.copytree(reported, tmp_path / "demo-study"))
-    store = CountingStore(study.store)
+    store = CountingStore(study.folder / "store")
     return replace(study, store=store, ledger=Ledger(store, study.signer)), store
 
 

@@ -45,10 +45,11 @@ export function placesOf(drawn) {
     throw new Broken("a draw takes one stratum or more, each named once, with its size");
   if (!isHex32(drawn.allocation_seed)) throw new Broken("an allocation seed is 64 hexadecimal digits");
   const hidden = new Set(sealedUnits(drawn).flatMap((unit) => unit.strata));
+  const only = new Map(drawn.units.flatMap((unit) => unit.strata.map((name) => [name, unit.tranche])));
   return drawn.strata.flatMap((stratum, n) =>
     split(stratum, [sizes[n], ...drawn.reserve], drawn.allocation_seed).map(([arm, tranche]) => ({
       arm: hidden.has(stratum) ? PRIVATE : arm,
-      tranche,
+      tranche: only.get(stratum) ?? tranche,
       stratum,
     })),
   );
@@ -245,14 +246,16 @@ function* brokenReveal(data, record, drawn, findings) {
     return;
   }
   const revealed = readReveal(data, record.uri);
-  const named = [record.tranches, record.root, record.count];
-  if (canonical(named) !== canonical([revealed.tranches, revealed.root, revealed.seeds.length]))
-    yield `${record.uri} holds other tranches or another draw than its record names`;
+  const named = [record.tranches, record.root, record.count, record.units];
+  const names = revealed.units.map((unit) => unit.name);
+  const alone = revealed.tranches.length ? [] : names;
+  if (canonical(named) !== canonical([revealed.tranches, revealed.root, revealed.seeds.length, alone]))
+    yield `${record.uri} holds other tranches, units or another draw than its record names`;
   if (!drawn) {
     yield "of no draw: no sealed set stands before it";
     return;
   }
-  findings.count(revealed.seeds.length);
+  findings.count(revealed.seeds.length + names.length);
   yield* brokenSeeds(revealed, drawn);
 }
 
@@ -298,16 +301,17 @@ function* brokenSeeds(revealed, drawn) {
   }
 }
 
+const digestOf = ({ key, files }) =>
+  isHex32(key) ? keyedDigest(key, join4("dosimeter/unit/1", ...files.flat())) : "";
+
 /** Yields the units whose revealed files do not give their digests. */
 function* brokenUnits(revealed, drawn) {
-  if (revealed.tranches.length !== drawn.reserve.length + 1) return;
-  const shown = new Map(revealed.units.map((unit) => [unit.name, unit]));
-  for (const unit of drawn.units.filter((each) => each.digest)) {
-    const { key, files } = shown.get(unit.name) ?? { key: "", files: [] };
-    const found = isHex32(key) ? keyedDigest(key, join4("dosimeter/unit/1", ...files.flat())) : "";
-    if (found !== unit.digest)
-      yield `the files of unit ${unit.name} are missing, or not those that were announced`;
-  }
+  const digests = new Map(drawn.units.filter((u) => u.digest).map((u) => [u.name, u.digest]));
+  const shown = new Map(revealed.units.map((unit) => [unit.name, digestOf(unit)]));
+  const whole = revealed.tranches.length === drawn.reserve.length + 1;
+  for (const name of new Set([...(whole ? digests.keys() : []), ...shown.keys()]))
+    if (shown.get(name) !== digests.get(name))
+      yield `the files of unit ${name} are missing, or not those that were announced`;
 }
 
 function openAll(seeds) {

@@ -19,7 +19,7 @@ const UNITS = {
   "Time-stamps": "RFC 3161 time-stamps",
   "Commitments under the draw's root": "commitments",
   "Allotment of the seeds to the arms": "seeds",
-  "Revealed seeds that open their commitments": "seeds",
+  "Revealed seeds that open their commitments": "seeds and files of units",
   "Stored objects": "digests in inventories and names",
   "Lists of begun attempts": "attempts",
   "Released files": "files",

@@ -36,7 +36,7 @@ from harness.storage import EPISODE_CODEC
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
 from tests.conformance.agents import Turn, play
-from tests.conformance.clients import CLIENTS, ENVIRONMENT, Client
+from tests.conformance.clients import CLIENTS, Client
 from tests.conformance.conversation import Call, Fault, Said
 from tests.conformance.server import FORMATS, KEY, USER, serving
 from tests.conformance.transport import Answer
@@ -48,13 +48,8 @@ SEED = Seed(bytes(32))
 OPENING = (Message(Role.SYSTEM, "Rules."), Message(Role.USER, "Find x."))
 LOOKS = (Call("view_image", {"path": "p.png"}), Call("run_command", {"command": "ls"}))
 
-pytestmark = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
+EACH = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+pytestmark = [EACH, pytest.mark.usefixtures("provider_keys")]
 
 
 def picture() -> bytes:

@@ -23,14 +23,8 @@ from tests.harness.served_model import served_model
 KEY = "sk-do-not-tell"
 SEED = Seed(bytes(32))
 OPENING = (Message(Role.SYSTEM, "Rules."), Message(Role.USER, "Find x."))
+pytestmark = pytest.mark.usefixtures("provider_keys")
 CALLS = [("a1", "run_command", {"command": "ls"})]
-
-
-@pytest.fixture(autouse=True)
-def aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
 def two_turns(

@@ -12,7 +12,7 @@ from harness.agent.tools import TOOLS
 from harness.model import Message, ModelRequest, Role, ToolCall
 from harness.models.text_tool_calls import TextCalls
 from tests.conformance.agents import play
-from tests.conformance.clients import BY_NAME, ENVIRONMENT
+from tests.conformance.clients import BY_NAME
 from tests.conformance.conversation import Said
 from tests.conformance.server import serving
 from tests.harness.script import Playback, say
@@ -32,13 +32,10 @@ CLOSED = ModelRequest(
 )
 
 
-def test_bedrock_sends_no_choice_and_no_marks_to_models_that_take_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("provider_keys")
+def test_bedrock_sends_no_choice_and_no_marks_to_models_that_take_none() -> None:
     """Its Converse interface knows auto, any and one tool only. Anthropic's models take their own
     field through it; others may call on, and such calls are refused."""
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
     sent = {}
     for version in ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "asked-model"):
         client = replace(BY_NAME["converse"], version=version)

@@ -33,14 +33,8 @@ from tests.harness.served_model import served_model
 
 SEED = Seed(bytes(32))
 REQUEST = ModelRequest((Message(Role.USER, "Find x."),), (), SEED)
+pytestmark = pytest.mark.usefixtures("provider_keys")
 CLASSES = [OpenAIModel, AnthropicModel, GoogleModel, BedrockModel]
-
-
-@pytest.fixture(autouse=True)
-def aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
 def build(cls: type[ProviderModel], url: str, **sampling: float) -> ProviderModel:

@@ -24,7 +24,7 @@ from harness.models.providers.verdict import BAD_CALL, check_error, read_body
 from harness.spending.budget import sum_spend
 from harness.spending.prices import Price
 from tests.conformance.agents import play
-from tests.conformance.clients import BY_NAME, ENVIRONMENT
+from tests.conformance.clients import BY_NAME
 from tests.conformance.conversation import Call, Fault, Said
 from tests.conformance.faults import SHAPES
 from tests.conformance.server import FORMATS, serving
@@ -84,12 +84,9 @@ def test_counts_that_contradict_each_other_are_unknown_and_bounded() -> None:
     assert (partial.output_bound or 0) > 100
 
 
+@pytest.mark.usefixtures("provider_keys")
 @pytest.mark.parametrize("name", FORMATS)
-def test_readable_shapes_are_read_and_ids_are_unique(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable, value in ENVIRONMENT.items():
-        monkeypatch.setenv(variable, value)
+def test_readable_shapes_are_read_and_ids_are_unique(name: str) -> None:
     look = Said("Look.", (Call("run_command", {"command": "ls"}), Call("view_image", {"path": ""})))
     messages = [*OPENING]
     with (

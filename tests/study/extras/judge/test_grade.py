@@ -20,7 +20,6 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from click.testing import CliRunner, Result
 
 from analysis.report.report import report_json
 from generators.catalog import INSTALLED
@@ -42,7 +41,6 @@ from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.judge.records import graded_by
-from study.main import main
 from study.protocol.protocol import read_protocol
 from study.steps import pipeline
 from study.steps.init.folder import init_study
@@ -55,6 +53,7 @@ from study.workspace.study import Study, manifests_of
 from tests.cases import cases
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.ledgers import keys_of_cell
+from tests.study.cli.program import run_in as run
 from tests.study.conftest import PRICES, draw_tiny, run_wave
 
 Swept = tuple[Study, Served]
@@ -128,10 +127,6 @@ def swept(closed: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.Monke
 def _rows(study: Study) -> list[ResultRow]:
     snapshot = take_snapshot(study)
     return list(graded_rows(snapshot, [snapshot.waves[0]]))
-
-
-def run(study: Study, *arguments: str) -> Result:
-    return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
 
 
 def test_a_result_that_is_not_the_closed_one_is_compared_with_no_judge(swept: Swept) -> None:

@@ -19,15 +19,8 @@ from registry.checkpoints.timestamp import stamp_record
 from registry.draws.allocation import place_seeds
 from registry.draws.beacon import QUICKNET
 from registry.draws.reveal import RevealedUnit, reveal_bytes, write_reveal
-from registry.draws.seeds import (
-    DrawTerms,
-    FixedEntropy,
-    allot_draw,
-    announce_draw,
-    draw,
-    record_draw,
-)
-from registry.ledger.draw_records import Beacon, Unit
+from registry.draws.seeds import FixedEntropy, allot_draw, announce_draw, draw, record_draw
+from registry.ledger.draw_records import Beacon, DrawTerms, Unit
 from registry.sealing import SealedSeeds, new_identity, unit_digest
 from registry.signing import Signer
 from registry.stores.folder import FolderStore
@@ -343,6 +336,13 @@ def exchange_arms(body: dict[str, Any]) -> None:
     body["value"] = body["value"].replace("b44679", "b44678")
 
 
+def reveal_alone(public: Public, named: str) -> None:
+    """Reveal the first unit alone, by a record that names one."""
+    alone: dict[str, Any] = {"leaves": [], "seeds": [], "tranches": []}
+    public.reveal_again(lambda value: value.update(alone, units=value["units"][:1]))
+    public.change("revealed", lambda body: body.update(tranches=[], count=0, units=[named]))
+
+
 DRAWS: dict[str, tuple[Callable[[Public], object], str]] = {
     "nothing": (lambda p: p.sign(p.records()), ""),
     "the beacon's value": (
@@ -361,6 +361,8 @@ DRAWS: dict[str, tuple[Callable[[Public], object], str]] = {
         lambda p: p.reveal_again(lambda value: value["seeds"][0].update(arm="neither")),
         "does not hold what it must",
     ),
+    "a unit alone": (lambda p: reveal_alone(p, "a/easy"), ""),
+    "a unit's name": (lambda p: reveal_alone(p, "b/easy"), "holds other tranches, units or"),
     "a unit's files": (
         lambda p: p.reveal_again(lambda value: value["units"][1].update(key="22" * 32)),
         "the files of unit b/easy are missing",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -30,12 +29,12 @@ from study.extras.transcripts.show import (
     print_transcript,
     transcript_json,
 )
-from study.main import main
 from study.steps import pipeline
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.cases import cases
 from tests.ledgers import keys_of_cell
+from tests.study.cli.program import run_in as run
 
 PICTURE = b"\x89PNG not quite"
 # Clears the screen, sets the title, goes back to the line's start, turns text round, C1, DEL.
@@ -48,10 +47,6 @@ def copied(finished: Study, tmp_path: Path) -> Study:
     folder = tmp_path / "copy"
     shutil.copytree(finished.folder, folder)
     return pipeline.open_study(folder)
-
-
-def run(study: Study, *arguments: str) -> Result:
-    return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
 
 
 def printed(transcript: Transcript, grade: bool = True) -> str:

@@ -21,7 +21,7 @@ from study.steps.sweep.exposure_ledger import burned_of_wave, declare_leak
 from study.workspace.study import Study
 from tests.registry.draws.beacons import sign_round, use_chain
 from tests.study.conftest import SMALLNESS, run_wave
-from tests.study.test_promises import TINY
+from tests.study.test_promises import TINY, kinds
 
 ROUND = 1_000_001
 BEACON = f"drand:{ROUND}"
@@ -53,10 +53,6 @@ def relay(tmp_path: Path) -> str:
 def draw(study: Study, now: str = AFTER, **request: object) -> object:
     wanted = DrawRequest(**request)  # type: ignore[arg-type]
     return draw_seeds(study, lambda *step: None, lambda: now, request=wanted)
-
-
-def kinds(study: Study) -> list[str]:
-    return [entry.kind for entry in study.ledger.entries()]
 
 
 def dosimeter(*words: str, input: str = "") -> Result:

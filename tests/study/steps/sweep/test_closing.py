@@ -4,7 +4,6 @@ promise."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -19,6 +18,7 @@ from registry.ledger.inventory import run_objects, write_inventory
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from registry.stores.base import MemoryStore, Store
+from registry.stores.folder import FolderStore
 from registry.verify.verify import verify_study
 from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave, context_of, find_finished
 from study.workspace.address import open_study
@@ -31,31 +31,21 @@ from tests.study.conftest import SINGLE, Lost, make_study
 LOST = 3
 
 
-class WatchedStore:
+class WatchedStore(FolderStore):
     """A store that lists what is read, and is killed at its ``last``-th put."""
 
-    def __init__(self, store: Store, last: int | None = None) -> None:
-        self._store, self.read = store, list[str]()
-        self._puts, self._last = count(), last
-
-    @property
-    def uri(self) -> str:
-        return self._store.uri
+    def __init__(self, path: Path, last: int | None = None) -> None:
+        super().__init__(path)
+        self.read, self._puts, self._last = list[str](), count(), last
 
     def put(self, key: str, data: bytes) -> bool:
         if next(self._puts) == self._last:
             raise KeyboardInterrupt
-        return self._store.put(key, data)
+        return super().put(key, data)
 
     def get(self, key: str) -> bytes:
         self.read.append(key)
-        return self._store.get(key)
-
-    def exists(self, key: str) -> bool:
-        return self._store.exists(key)
-
-    def list(self, prefix: str = "") -> Iterator[str]:
-        return self._store.list(prefix)
+        return super().get(key)
 
 
 class Mute(Lost):
@@ -132,7 +122,7 @@ def test_a_model_none_of_whose_answers_can_be_read_is_named(
 
 
 def test_each_object_is_read_once(study: Study) -> None:
-    store = WatchedStore(study.store)
+    store = WatchedStore(study.folder / "store")
     before = set(store.list(RESULTS))
     closed, shown = close(study, store)
     check_closed(study, closed)
@@ -154,7 +144,7 @@ def test_closing_that_is_killed_at_any_put_goes_on(tried: Path, tmp_path: Path) 
     for last in count():
         study = open_study(shutil.copytree(tried, tmp_path / str(last)))
         try:
-            close(study, WatchedStore(study.store, last))
+            close(study, WatchedStore(study.folder / "store", last))
         except KeyboardInterrupt:
             assert not study.ledger.find("wave-closed")
             closed, _ = close(study)

@@ -126,15 +126,15 @@ def test_a_judge_that_has_read_a_wave_burns_it_for_its_provider() -> None:
     later = run_of(1, pin("b", "anthropic"), pin("a"))
 
     def after(retention: str) -> frozenset[int]:
-        graded = Graded(0, record_digest(run), judge, False, 4, 4, "00", retention)
+        graded = Graded(0, record_digest(run), judge, 4, 4, "00", retention, pinned=False)
         return burned_tranches(ledger_of(run, graded, later))[1, "b"]
 
     assert after("") == after("kept") == {0, 2}
     assert after("none") == frozenset()
-    graded = Graded(0, record_digest(run), judge, False, 4, 4, "00")
+    graded = Graded(0, record_digest(run), judge, 4, 4, "00", pinned=False)
     assert not burned_tranches(ledger_of(run, later, graded))[1, "b"], "graded afterwards"
-    first = Graded(0, record_digest(run), judge, False, 4, 4, "00", "none")
-    again = Regraded(1, 0, record_digest(run), judge, 1.0, 4, 4, "00", "kept")
+    first = Graded(0, record_digest(run), judge, 4, 4, "00", "none", pinned=False)
+    again = Regraded(1, record_digest(run), judge, 4, 4, "00", "kept", first=0, share=1.0)
     third = run_of(2, pin("b", "anthropic"))
     look = run_of(1, pin("s", "scripted"))
     assert not burned_tranches(ledger_of(run, first, look, third))[2, "b"]

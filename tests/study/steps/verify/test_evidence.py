@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from harness.episodes.result import RESULT_CODEC
 from harness.models.providers.bodies import digest_reading
@@ -23,7 +22,6 @@ from study.errors import StudyError
 from study.extras.calibrate.from_scores import CalibrateRequest, calibrate_study
 from study.extras.transcripts.inspect_export import export_inspect
 from study.extras.transcripts.show import list_records, open_transcript
-from study.main import main
 from study.steps import pipeline
 from study.steps.sweep.history import look_words
 from study.steps.verify.regrade import differences, regrade_study
@@ -31,6 +29,7 @@ from study.steps.verify.verify import VerifyRequest, check_reports, verify
 from study.workspace.address import open_study
 from study.workspace.study import Study
 from tests.ledgers import keys_of_cell
+from tests.study.cli.program import run_in as run
 
 
 @pytest.fixture
@@ -38,10 +37,6 @@ def study(finished: Study, tmp_path: Path) -> Study:
     folder = tmp_path / "small"
     shutil.copytree(finished.folder.parent / "untouched", folder)  # tests of others look at it
     return open_study(folder)
-
-
-def run(study: Study, *arguments: str) -> Result:
-    return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
 
 
 def looks(study: Study) -> list[Look]:
