@@ -5,7 +5,7 @@ Ten dressings of each of the ten built-in families make four pairs a family, one
 is released, and two units of an area, half of which are. Each step is a command of ``dosimeter``.
 The agents are built in: four of before the release, one that has seen nothing, one that remembers
 the released instances, and one that has learnt the released dressings and remembers no instance.
-About a quarter of an hour.
+About half an hour.
 """
 
 from __future__ import annotations
