@@ -206,7 +206,7 @@ def check_drawn(study: Study) -> SealedSet:
         drawn_units = ", ".join(f"{unit.name} ({unit.level}, {unit.area})" for unit in units)
         raise BrokenPromise(
             f"{_placed(study, ('tasks',))}: its units are not those that were drawn, "
-            f"{drawn_units or 'none'}: restore `pair`, `unit` and `area`"
+            f"{drawn_units or 'none'}: restore `pair`, `unit`, `area` and `tranche`"
         )
     check_parties(study)
     return sealed

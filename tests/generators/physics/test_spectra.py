@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import io
 import math
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from generators.physics import spectra
 from generators.physics.spectra import (
@@ -30,6 +28,7 @@ from generators.physics.spectra import (
 )
 from generators.validation.validate import public_seeds
 from tests.cases import cases
+from tests.generators.basics.test_count_circles import decode
 
 
 def draw_bars(title, lines):
@@ -47,11 +46,6 @@ MARKS_ROW = BASE + 8  # long marks only
 
 def kept(*wavelengths: float) -> tuple[bool, ...]:
     return tuple(wavelength in wavelengths for wavelength, _ in LAB_LINES)
-
-
-def decode(data: bytes) -> np.ndarray:
-    with Image.open(io.BytesIO(data)) as image:
-        return np.asarray(image)
 
 
 def profile_of(kind: str, pixels: np.ndarray) -> np.ndarray:

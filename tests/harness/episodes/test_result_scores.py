@@ -21,9 +21,9 @@ from harness.episodes.result import judged_row, row_of, summarise_episode
 from harness.judge.grade import judge_episode
 from harness.judge.judge import Judge
 from harness.model import Message, ModelRequest, Reply, Role, Usage
-from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import JudgePin
 from registry.result_row import Arm, ResultRow, Status
+from tests.harness.models.test_scripted_judge import forget
 from tests.harness.script import noon
 
 # Three metarubrics, of weight 5, 3 and 2, in three dimensions:
@@ -158,11 +158,6 @@ class _Says:
         return Reply(Message(Role.ASSISTANT, json.dumps({"verdicts": listed})), Usage(1, 1), "v")
 
 
-def _forget(call: str) -> MemoryJournal:
-    """A journal that nobody keeps."""
-    return MemoryJournal()
-
-
 def test_a_value_behind_a_gate_counts_whatever_the_readings() -> None:
     """Of readings all wrong, the score gives a headline value nothing and gate-free credit all."""
     readings = Gated(within("f"), ShareOf(tuple(map(within, "abcd"))))
@@ -186,7 +181,7 @@ def test_a_judges_column_is_scored_in_the_same_way() -> None:
     )
     made = episode(handed_in(b=9.0, f=9.0))
     result = summarise_episode(0, CELL, made, grade_episode(INSTANCE, made), 1)
-    found = judged_row(result, judge_episode(judge, INSTANCE, made, _forget), Arm.PUBLIC)
+    found = judged_row(result, judge_episode(judge, INSTANCE, made, forget), Arm.PUBLIC)
     # fit 2 of 4, counts 2 of 2, form 0 of 1: (5 · 0.5 + 3 · 1 + 2 · 0) / 10 = 0.55
     assert (found.grader, found.score) == ("j", pytest.approx(0.55))
     assert (found.passed, found.total) == (4, 7)
@@ -194,6 +189,6 @@ def test_a_judges_column_is_scored_in_the_same_way() -> None:
     lost = episode(handed_in(), StopReason.FAILED, "sandbox:lost")
     unread = replace(episode(""), container="elsewhere")  # a log's score, without the answer
     for made in (lost, unread):
-        assert judge_episode(judge, INSTANCE, made, _forget).status is GradeStatus.MISSING
-    none = judge_episode(judge, INSTANCE, episode("  "), _forget)
+        assert judge_episode(judge, INSTANCE, made, forget).status is GradeStatus.MISSING
+    none = judge_episode(judge, INSTANCE, episode("  "), forget)
     assert (none.status, none.score) == (GradeStatus.NO_ANSWER, 0.0)
