@@ -16,6 +16,7 @@ from analysis.report.episodes import count_rows
 from analysis.report.facts import ModelFact
 from analysis.stats.intervals import counted
 from analysis.words import sentence_of
+from registry.ledger.draw_records import arm_sizes
 from registry.ledger.records import Plan, Preregistration, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
@@ -43,7 +44,7 @@ def deviations(
     graded = table.where(table["grader"] == GRADER)
     return (
         *_provenance_departures(manifests, entropy, dirty),
-        *_sample_departures(plan, graded, drawn or _panel(plan)),
+        *_sample_departures(plan, graded, drawn or arm_sizes(plan.strata, plan.seeds_per_arm)),
         *_run_departures(plan, graded, manifests),
         *_row_departures(plan, graded, history),
     )
@@ -67,7 +68,9 @@ def table_departures(
 ) -> tuple[str, ...]:
     """Return the deviations of a table from elsewhere from a plan, one sentence each. ``sized``
     says that the plan states the instances of an arm; otherwise they are those of the table."""
-    sample = _sample_departures(plan, table, _panel(plan) if sized else {})
+    sample = _sample_departures(
+        plan, table, arm_sizes(plan.strata, plan.seeds_per_arm) if sized else {}
+    )
     return (*sample, *_row_departures(plan, table, history))
 
 
@@ -93,10 +96,6 @@ def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str
     for seeds in burned:
         if seeds.staying and not kept:
             yield f"{seeds.model} at wave {seeds.wave}: {burned_words(seeds)}."
-
-
-def _panel(plan: Plan) -> dict[tuple[int, str], int]:
-    return {(0, name): size for name, size in zip(plan.strata, plan.sizes, strict=True)}
 
 
 def _sample_departures(

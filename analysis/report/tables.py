@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import groupby
@@ -13,12 +13,12 @@ from typing import Any
 from analysis.plan.monitoring import Monitored
 from analysis.plan.negative_controls import NOT_RUN
 from analysis.plan.presets import OUTCOME_WORDS, SENSITIVITY, look_alpha
-from analysis.plan.results import PrimaryResult, StratumGap
+from analysis.plan.results import PrimaryResult
 from analysis.plan.sensitivity import SensitivityResult
 from analysis.plan.verdict import BOUNDED, ESTIMATE, Verdict
 from analysis.report.figures.timeline import make_timeline
 from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusCell, tabulate
-from analysis.report.report import FunnelRow, Report
+from analysis.report.report import Report
 from analysis.report.wording import gap_words, range_words, score_words, window_words
 from analysis.stats.intervals import p_words, points, signed
 from analysis.words import templates_in, words_in
@@ -112,26 +112,10 @@ def _rejection(wave: int, process: Monitored | None) -> str:
     return "rejects" if wave == rejected else f"rejected at wave {rejected}"
 
 
-def _p(value: float | None, floor: float = 0.0) -> str:
-    return NONE if value is None else p_words(value, floor)
-
-
-def _percent(share: float) -> str:
-    return NONE if share != share else f"{points(share)} %".replace("-", "−")
-
-
 def _usd(value: float | None, *, free: bool) -> str:
     if value is not None:
         return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.4f}"
     return "built-in, none" if free else "unknown"
-
-
-def _count(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
-
-
-def _settings(pairs: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{name} {json.loads(value)}" for name, value in pairs) or NONE
 
 
 def _ranks(result: PrimaryResult) -> str:
@@ -160,15 +144,6 @@ def _score(verdict: Verdict, report: Report, arm: str) -> str:
     return f"{points(arms[Arm(arm)])}{end}" if arm in arms else NONE
 
 
-def _adjusted_p(verdict: Verdict) -> str:
-    return NONE if verdict.verdict == ESTIMATE else p_words(verdict.p_adjusted, verdict.p_floor)
-
-
-def _interval(row: Verdict | SensitivityResult) -> str:
-    """The interval of an estimate, if there is one."""
-    return range_words(None if row.estimate is None else row.interval)
-
-
 # -- rows that are joined from several parts of a report
 
 
@@ -191,10 +166,6 @@ def _dimension_rows(report: Report) -> Iterator[tuple[object, ...]]:
         yield *key, arms[Arm.PUBLIC], arms[Arm.PRIVATE]
 
 
-def _funnel_rows(report: Report) -> list[FunnelRow]:
-    return sorted(report.funnel, key=lambda row: (row.wave, row.model, row.arm != Arm.PUBLIC))
-
-
 def _cause_rows(report: Report) -> Iterator[tuple[object, ...]]:
     counts: dict[tuple[object, ...], dict[Arm, int]] = defaultdict(dict)
     for loss in report.losses:
@@ -213,22 +184,6 @@ def _control_rows(report: Report) -> list[tuple[str, dict[str, list[int]]]]:
     return list(rows.items())
 
 
-def _time_rows(report: Report) -> list[Verdict]:
-    return [p.verdict for _, points in make_timeline(report).families for p in points]
-
-
-def _stratum_rows(report: Report) -> list[tuple[str, int, StratumGap]]:
-    return [(r.model, r.verdict.wave, gap) for r in report.tested for gap in r.strata]
-
-
-def _missing_rows(report: Report) -> list[PrimaryResult]:
-    return [r for r in report.tested if r.missing.public or r.missing.private]
-
-
-def _excluded_rows(report: Report) -> list[tuple[str, int, str]]:
-    return [(model, look.wave, why) for look in report.looks for model, why in look.excluded]
-
-
 def _waves(waves: Sequence[int]) -> str:
     """Waves in words; three or more in a row as a range."""
     if not waves:
@@ -245,30 +200,30 @@ _FILTERS: Mapping[str, Callable[..., object]] = {
     "status": StatusCell,
     "score": _score,
     "bound": _bound,
-    "adjusted_p": _adjusted_p,
+    "adjusted_p": lambda v: NONE if v.verdict == ESTIMATE else p_words(v.p_adjusted, v.p_floor),
     "gap": gap_words,
     "range": range_words,
-    "interval": _interval,
+    "interval": lambda row: range_words(None if row.estimate is None else row.interval),
     "signed": signed,
-    "p": _p,
+    "p": lambda value, floor=0.0: NONE if value is None else p_words(value, floor),
     "waves": _waves,
     "window": window_words,
     "rejection": _rejection,
-    "percent": _percent,
+    "percent": lambda share: NONE if share != share else f"{points(share)} %".replace("-", "−"),
     "usd": _usd,
-    "tokens": _count,
+    "tokens": lambda count: "unknown" if count is None else f"{count:,}",
     "ranks": _ranks,
     "tipping": _tipping,
-    "settings": _settings,
-    "time_rows": _time_rows,
+    "settings": lambda pairs: ", ".join(f"{n} {json.loads(v)}" for n, v in pairs) or NONE,
+    "time_rows": lambda r: [p.verdict for _, own in make_timeline(r).families for p in own],
     "score_rows": _score_rows,
     "dimension_rows": _dimension_rows,
-    "funnel_rows": _funnel_rows,
+    "funnel_rows": lambda r: sorted(r.funnel, key=lambda f: (f.wave, f.model, f.arm != Arm.PUBLIC)),
     "cause_rows": _cause_rows,
     "control_rows": _control_rows,
-    "stratum_rows": _stratum_rows,
-    "missing_rows": _missing_rows,
-    "excluded_rows": _excluded_rows,
+    "stratum_rows": lambda r: [(t.model, t.verdict.wave, g) for t in r.tested for g in t.strata],
+    "missing_rows": lambda r: [t for t in r.tested if t.missing.public or t.missing.private],
+    "excluded_rows": lambda r: [(m, look.wave, w) for look in r.looks for m, w in look.excluded],
 }
 
 

@@ -123,8 +123,7 @@ def _prompt_faults(dressing: Dressing) -> Faults:
         yield ("prompt",), f"the field {{{name}}} is missing: a dressing leaves nothing out"
     for name in sorted(stated - wanted):
         yield ("prompt",), f"unknown field {{{name}}}; {nearest(name, sorted(wanted))}"
-    blocks = [_renamed(block, renames) for block in _blocks(base.prompt)]
-    if [_renamed(block, renames) for block in _blocks(prompt)] != blocks:
+    if _blocks(prompt, renames) != (blocks := _blocks(base.prompt, renames)):
         yield ("prompt",), f"the answer block is another; the family's is {' and '.join(blocks)}"
     if "`answer.json`" not in prompt:
         yield ("prompt",), "`answer.json` is missing, the file that may hold the answer instead"
@@ -143,15 +142,11 @@ def _fields(prompt: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(prompt) if name is not None}
 
 
-def _blocks(prompt: str) -> list[str]:
-    """The answer blocks that a prompt shows, each on one line."""
+def _blocks(prompt: str, renames: Renames) -> list[str]:
+    """The answer blocks that a prompt shows, each on one line, with the new names of the files and
+    columns that they refer to."""
     found = re.findall(r"^<answer>$.*?^</answer>$", prompt, re.M | re.S)
-    return [" ".join(block.split()) for block in found]
-
-
-def _renamed(block: str, renames: Renames) -> str:
-    """An answer block with the new names of the files and columns that it refers to."""
     for quotes, names in (('""', renames.files), ("<>", renames.columns)):
         for old, new in names.items():
-            block = block.replace(old.join(quotes), new.join(quotes))
-    return block
+            found = [block.replace(old.join(quotes), new.join(quotes)) for block in found]
+    return [" ".join(block.split()) for block in found]

@@ -31,11 +31,8 @@ class Renames:
 
     def back(self) -> Renames:
         """The opposite renames."""
-        files, columns, words = (
-            {new: old for old, new in names.items()}
-            for names in (self.files, self.columns, self.words)
-        )
-        return Renames(files, columns, words)
+        names = (self.files, self.columns, self.words)
+        return Renames(*({new: old for old, new in each.items()} for each in names))
 
     def path(self, path: str) -> str:
         """The new path of a file. A name without ``*`` goes before those with one."""

@@ -56,11 +56,8 @@ def sibling_differences(
     of a family."""
     base = one.dressing.base
     means = []
-    for each in (one, other):
-        alike = replace(each, name=base.name, version=base.version)  # which draws what it draws
-        scored = (
-            noisy_scores(alike, alike.generate(difficulty, seed), seed)
-            for seed in public_seeds(seeds)
-        )
-        means.append(mean_scores(scored))
+    for sibling in (one, other):
+        alike = replace(sibling, name=base.name, version=base.version)  # which draws what it draws
+        drawn = ((alike.generate(difficulty, seed), seed) for seed in public_seeds(seeds))
+        means.append(mean_scores(noisy_scores(alike, *each) for each in drawn))
     return {name: score.mean - means[1][name].mean for name, score in means[0].items()}

@@ -55,7 +55,10 @@ class Unit:
 
 
 def arm_sizes(
-    strata: Sequence[str], seeds_per_arm: SeedsPerArm, reserve: Sequence[int], units: Sequence[Unit]
+    strata: Sequence[str],
+    seeds_per_arm: SeedsPerArm,
+    reserve: Sequence[int] = (),
+    units: Sequence[Unit] = (),
 ) -> dict[tuple[int, str], int]:
     """The seeds per arm of each tranche and stratum."""
     only = {s: unit.tranche for unit in units for s in unit.strata if unit.tranche is not None}

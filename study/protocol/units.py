@@ -21,8 +21,8 @@ class UnitsStated:
 
     files: dict[str, str] = field(default_factory=dict)
     _strata: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
-    _places: dict[tuple[str, str], int] = field(default_factory=dict)  # first task, by area
-    _tranches: dict[tuple[str, str], int | None] = field(default_factory=dict)  # by area
+    # By level and area: its first task, and the tranche that has all seeds.
+    _areas: dict[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
     _faults: list[tuple[int, str, str]] = field(default_factory=list)
 
     def add(self, index: int, section: TaskSection, strata: Sequence[str]) -> None:
@@ -35,8 +35,7 @@ class UnitsStated:
             self._faults.append((index, "area", "a pair is its own area: leave out one of them"))
         level = FAMILY if section.pair is None else VARIANT
         area = section.pair or section.area or ONE_AREA
-        self._places.setdefault((level, area), index)
-        if self._tranches.setdefault((level, area), section.tranche) != section.tranche:
+        if self._areas.setdefault((level, area), (index, section.tranche))[1] != section.tranche:
             self._faults.append((index, "tranche", f"{area!r} has units of another tranche"))
         for stratum in strata:
             name = section.unit or (strata[0] if section.pair else stratum)
@@ -46,7 +45,7 @@ class UnitsStated:
         """Return the units in the order of their first tasks."""
         named = self._strata.items()
         return tuple(
-            Unit(name, level, area, tuple(own), tranche=self._tranches[level, area])
+            Unit(name, level, area, tuple(own), tranche=self._areas[level, area][1])
             for (level, area, name), own in named
         )
 
@@ -54,20 +53,19 @@ class UnitsStated:
         """Yield what is wrong with the units together; ``last`` is the last tranche drawn."""
         for index, key, message in self._faults:
             yield ("tasks", index, key), message
-        for (level, area), index in self._places.items():
-            if (tranche := self._tranches[level, area] or 0) > last:
+        for (level, area), (index, tranche) in self._areas.items():
+            if tranche is not None and tranche > last:
                 message = f"there is no tranche {tranche}; 0 to {last} are drawn, by `reserve`"
                 yield ("tasks", index, "tranche"), message
             count = sum((u.level, u.area) == (level, area) for u in self.units())
             if level == VARIANT and count != 2:
-                message = f"pair {area!r} has {count} of the two units that it takes"
-                yield ("tasks", index, "pair"), message
+                yield (("tasks", index, "pair"), f"pair {area!r} takes two units, and has {count}")
             elif count < 2:
                 message = f"area {area!r} has one unit: half of its units stay sealed; give it more"
                 yield ("tasks", index), message
         names = [unit.name for unit in self.units()]
         for unit in self.units():
-            at = ("tasks", self._places[unit.level, unit.area])
+            at = ("tasks", self._areas[unit.level, unit.area][0])
             if names.count(unit.name) > 1:
                 yield at, f"unit {unit.name!r} is in two areas or pairs"
             own = {self.files[name] for name in unit.strata if name in self.files}

@@ -3,7 +3,6 @@ reveal."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import re
@@ -45,10 +44,8 @@ def write_questions(folder: Path) -> dict[str, tuple[str, str]]:
             words = " ".join(digits[at : at + 5] for at in range(8, 64, 5))
             rows[f"{topic} {words}?"] = topic, digits[:8]
     for name, topics in (*((topic, [topic]) for topic in PAIRED), ("alone", ALONE)):
-        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["question", "topic", "key"])
-            table.writerows((q, topic, key) for q, (topic, key) in rows.items() if topic in topics)
+        own = [f"{q},{topic},{key}\n" for q, (topic, key) in rows.items() if topic in topics]
+        (folder / f"{name}.csv").write_text("".join(["question,topic,key\n", *own]))
     return rows
 
 
@@ -64,16 +61,12 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Study:
         topic, key = rows[question]
         luck = hashlib.sha256(f"{request['model']}/{question}".encode()).digest()[0]
         knows = luck < 50 or (request["model"] == "trained" and topic in published)
-        words = json.dumps({"answer": key if knows else "none"})
-        return completion(f"<answer>\n{words}\n</answer>")
+        return completion('<answer>\n{"answer": "%s"}\n</answer>' % (key if knows else "none"))
 
     with serve(always=answer) as served:
-        pairs = "\n".join(
-            PAIR.replace("TOPIC", topic).replace("PAIR", topic[:-1]).rstrip() for topic in PAIRED
-        )
-        text = STUDY.replace("PAIRS", re.sub("^", "  ", pairs, flags=re.M))
-        text = text.replace("AREA", ", ".join(ALONE)).replace("URL", served.url)
-        init_study(folder / "study", text)
+        pairs = "".join(PAIR.replace("TOPIC", t).replace("PAIR", t[:-1]) for t in PAIRED)
+        text = STUDY.replace("PAIRS\n", pairs).replace("URL", served.url)
+        init_study(folder / "study", text.replace("AREA", ", ".join(ALONE)))
         study = pipeline.open_study(folder / "study")
         draw_tiny(study)
         pipeline.register(study)
@@ -91,26 +84,21 @@ def _strata(study: Study, arm: Arm) -> set[str]:
 
 def issued(study: Study, rows: str) -> list[dict[str, Any]]:
     (path,) = study.folder.rglob(DATA)
-    found: list[dict[str, Any]] = json.loads(path.read_text())[rows]
-    return found
+    return json.loads(path.read_text())[rows]
 
 
 def test_one_of_each_pair_and_half_of_an_area_stay_sealed(studied: Study) -> None:
     sealed = studied.sealed_set()
-    hidden = {unit.name for unit in sealed_units(sealed.units, sealed.allocation_seed)}
-    areas = [unit.area for unit in sealed.units if unit.name in hidden]
+    areas = [unit.area for unit in sealed_units(sealed.units, sealed.allocation_seed)]
     assert sorted(areas) == sorted([*(f"p{n}" for n in range(7)), *["topics"] * 4])
     assert [len(_strata(studied, arm)) for arm in Arm] == [7 + 5, 14 + 9]
 
 
-def test_each_level_finds_who_trained_on_what_was_published(studied: Study) -> None:
+def test_levels_above_the_instance_find_who_trained_on_what_was_published(studied: Study) -> None:
     rows = issued(studied, "levels")
     found = {(row["model"], row["level"]): row["finding"] for row in rows}
     assert found["trained", "variant"] == found["trained", "family"] == "shown"
     assert {found["clean", "variant"], found["clean", "family"]} <= {"not shown", "excluded"}
-
-
-def test_the_level_of_instances_does_not_see_it(studied: Study) -> None:
     assert "contaminated" not in {row["verdict"] for row in issued(studied, "models")}
 
 

@@ -76,8 +76,7 @@ def check_report(
     follows from a private seed. Raises PublishError if that cannot be checked."""
 
     def found(excused: bool) -> list[str]:
-        step = "checking the report for leaks, by instance"
-        needles = study_needles(study, watch, step, excused)
+        needles = study_needles(study, watch, "checking the report for leaks, by instance", excused)
         each = (leaks_in(name, text.encode("utf-8"), needles) for name, text in files.items())
         return [str(leak) for leaks in each for leak in leaks]
 

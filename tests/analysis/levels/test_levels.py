@@ -62,8 +62,8 @@ def test_published_units_that_raise_scores_are_found() -> None:
 
 def test_too_few_units_and_models_that_differ_too_much_are_not_tested() -> None:
     look = look_at(2, gap=0.3)
-    few = replace(look, units=[*UNITS[:8], *UNITS[-6:]])
-    whys = [each.why for each in found(few).values()]
+    few = found(replace(look, units=[*UNITS[:8], *UNITS[-6:]]))
+    whys = [each.why for each in few.values()]
     assert whys[0].startswith("the least p of 4 is 0.062, and a claim needs 0.025")
     assert whys[1].startswith("the least p of 6 is 0.05")
     apart = found(look_at(2, gap=0.3, tau=0.4))
@@ -82,7 +82,7 @@ def test_what_a_provider_kept_or_was_revealed_excludes_nothing_and_may_still_be_
     assert found(replace(quiet, revealed={1: UNITS[:1]}), wide)[VARIANT].finding == "not shown"
 
 
-def test_a_look_beyond_the_plan_and_a_model_without_a_unit_are_not_tested() -> None:
+def test_looks_beyond_the_plan_lacking_units_and_withheld_verdicts_are_not_tested() -> None:
     look, history = look_at(1, gap=0.3), WaveHistory(dropped=frozenset({0}))
     late = found(replace(look, history=history))[FAMILY]
     assert late.why.startswith("look 2 is beyond the 1 registered ones")
@@ -90,6 +90,8 @@ def test_a_look_beyond_the_plan_and_a_model_without_a_unit_are_not_tested() -> N
     kept = (table["model"] != "new-0") | (table["stratum"] != "p00a/easy")
     each = found(replace(look, table=table.where(kept)))[VARIANT]
     assert (each.finding, each.verdict.estimate) == ("cannot be tested", None)
+    withheld = replace(look, withheld={(1, "new-0"): "a control failed"})
+    assert {each.why for each in found(withheld).values()} == {"a control failed"}
 
 
 PAIRED = "model,arm,stratum,unit,pair,instance,score\n"
@@ -103,11 +105,6 @@ def test_a_table_with_pairs_is_tested_within_them(tmp_path: Path) -> None:
     path.write_text(PAIRED + "\n".join(rows[:-2]))
     with pytest.raises(AnalysisError, match="pair 'p7': one public and one private unit"):
         read_result_file(path)
-
-
-def test_a_withheld_verdict_withholds_the_levels() -> None:
-    look = replace(look_at(1, gap=0.3), withheld={(1, "new-0"): "a control failed"})
-    assert {each.why for each in found(look).values()} == {"a control failed"}
 
 
 def test_tau_is_measured_without_sampling_noise() -> None:
