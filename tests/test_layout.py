@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold code: neither blank, nor a comment, nor of a docstring. These limits only fall: a
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 42_829,
-    "levels": 1_205,
+    "platform": 42_827,
+    "levels": 1_203,
     "observatory": 4_205,
     "picard": 11_494,
     "families": 7_321,
     "benchmarks": 2_771,
-    "tests": 48_514,
+    "tests": 48_513,
 }
 MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 29, 154, 80
 _FAMILIES = ("generators/physics", "generators/ladder", "generators/basics")
