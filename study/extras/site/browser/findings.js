@@ -141,7 +141,7 @@ export function promiseOf(promise, holds, unshown, problems) {
 /** @param {unknown} value @returns {string} as Python writes it in a message */
 export function spell(value) {
   if (Array.isArray(value)) return `(${value.map(quote).join(", ")}${value.length === 1 ? "," : ""})`;
-  return String(value);
+  return value === null ? "None" : String(value);
 }
 
 /** @param {unknown} value @returns {string} as Python writes it within others */
