@@ -62,7 +62,7 @@ def test_publish_and_report_count_the_instances_that_they_check(copied: Path) ->
     for step, of in (
         ("building the release, by instance", drawn // 2),
         ("checking it for leaks, by instance", drawn),
-        ("checking the report for leaks, by instance", drawn),
+        ("checking the report for leaks, by instance", drawn // 2),
     ):
         assert [shown for shown in steps if shown[0] == step] == [
             (step, done, of) for done in range(of + 1)

@@ -143,7 +143,8 @@ def study_needles(study: Study, watch: Watch, step: str, excused: bool = True) -
     entries = study.entries()
     units = units_revealed(study.ledger.entries(), study.sealed_set())
     shown = {name for unit in units for name in unit.strata}
-    family, progress = study.protocol.catalog.family, _progress(watch, step, len(entries))
+    made = sum(excused or entry.arm is Arm.PRIVATE for entry in entries)
+    family, progress = study.protocol.catalog.family, _progress(watch, step, made)
     return release_needles(entries, family, progress, study.secret_keys(), shown, excused)
 
 

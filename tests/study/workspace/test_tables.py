@@ -111,9 +111,9 @@ def test_deriving_that_is_killed_at_any_put_goes_on_with_the_missing_parts(study
     for last in range(PARTS):
         shutil.rmtree(folder)
         with pytest.raises(KeyboardInterrupt):
-            list(table_of(study, WatchedStore(study.store, last)).parts())
+            list(table_of(study, WatchedStore(study.store.path, last)).parts())
         assert len(plain_parts(study)) == last
-        store = WatchedStore(study.store)
+        store = WatchedStore(study.store.path)
         assert sum(part.num_rows for part in table_of(study, store).parts()) == OWED
         assert len([k for k in store.read if k.startswith(RESULTS)]) == OWED - ROWS * last
         assert plain_parts(study) == expected
@@ -121,7 +121,7 @@ def test_deriving_that_is_killed_at_any_put_goes_on_with_the_missing_parts(study
 
 def test_rows_that_are_stored_take_no_result_and_no_inventory(study: Study) -> None:
     list(table_of(study).parts())
-    store = WatchedStore(study.store)
+    store = WatchedStore(study.store.path)
     snapshot = take_snapshot(replace(study, store=store))
     assert len([*exact_rows(snapshot, snapshot.closed_waves)]) == OWED
     assert not [key for key in store.read if key.startswith((RESULTS, "inventory/"))]
@@ -230,7 +230,7 @@ def test_rows_are_read_from_a_store_that_takes_none(
             raise StoreError("read-only")
 
     with caplog.at_level(logging.WARNING):
-        assert [*table_of(study, ReadOnly(study.store)).results()] == singly(study)
+        assert [*table_of(study, ReadOnly(study.store.path)).results()] == singly(study)
     assert "rows are derived again each time they are read: read-only" in caplog.text
     assert not plain_parts(study)
 
