@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold code: neither blank, nor a comment, nor of a docstring. These limits only fall: a
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 42_828,
+    "platform": 42_822,
     "levels": 1_203,
-    "observatory": 4_205,
+    "observatory": 4_204,
     "picard": 11_494,
     "families": 7_321,
     "benchmarks": 2_771,

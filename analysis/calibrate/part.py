@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -84,14 +84,10 @@ def calibration_table(made: RecordedCalibration) -> ReportTable:
             "Known": lambda dose: f"{100 * dose.dose:g} %",
             "#Found": lambda dose: f"{dose.detected} of {dose.replicates}",
             "#Rate": lambda dose: f"{100 * dose.rate:.0f} %",
-            "#95 % interval": lambda dose: _percents(dose.interval),
+            "#95 % interval": lambda d: "{:.0f} to {:.0f} %".format(*(100 * e for e in d.interval)),
             "#Fitted curve": lambda dose: (
                 NONE if dose.fitted is None else f"{100 * dose.fitted:.0f} %"
             ),
             "#Gap": lambda dose: signed(dose.gap),
         },
     )
-
-
-def _percents(interval: Sequence[float]) -> str:
-    return f"{100 * interval[0]:.0f} to {100 * interval[1]:.0f} %"

@@ -188,11 +188,13 @@ class Protocol:
         return tuple(entry for entry in self.retention if entry[0] in here)
 
     def tested_plan(self) -> Plan:
-        """Return the plan on as many strata as will have both arms: units may stay sealed."""
+        """Return the plan on as many strata as will have both arms in the panel: units may stay
+        sealed, or be kept for a reserve tranche."""
         from analysis.data.table import without_strata  # and with it numpy
 
-        sealed = (name for unit in sealed_units(self.units, "00" * 32) for name in unit.strata)
-        return without_strata(self.registered_plan(), frozenset(sealed))
+        sealed = sealed_units(self.units, "00" * 32)
+        apart = {s for unit in self.units if unit in sealed or unit.tranche for s in unit.strata}
+        return without_strata(self.registered_plan(), apart)
 
     def registered_plan(self) -> Plan:
         """Return the plan as it is put into the ledger, with each judge pinned as it is now."""

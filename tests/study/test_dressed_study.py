@@ -128,7 +128,7 @@ def test_a_sealed_sibling_is_revealed_alone(sealed: Study) -> None:
     assert not sealed.ledger.find("revealed")
     done = run("reveal", UNIT, *reason)
     assert done.exit_code == 0, done.output
-    path = sealed.folder / "reveal-compute_average_ledger-easy.json"
+    path = sealed.folder / "reveal-unit-compute_average_ledger-easy.json"
     shown = json.loads(path.read_text())
     assert (shown["tranches"], shown["seeds"]) == ([], [])
     assert [(unit["name"], unit["files"][0][1]) for unit in shown["units"]] == [(UNIT, text)]

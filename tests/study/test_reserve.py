@@ -105,6 +105,7 @@ def test_a_reserve_pair_is_first_sent_with_its_tranche(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", cases(__file__, "pairs"))
     drawn = Counter((entry.family, entry.tranche) for entry in study.entries())
     assert drawn == {("compute_average", 0): 12, ("count_circles", 1): 12}
+    assert {name.partition("_")[0] for name in study.protocol.tested_plan().strata} == {"compute"}
     run_wave(study, 0)
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1)

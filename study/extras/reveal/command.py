@@ -58,7 +58,7 @@ def reveal(
     if check is not None:
         _check(study, check, asked["as_json"])
     alone = None if unit is None else reveals.unit_to_reveal(study, unit)
-    tranches = reveals.tranches_to_reveal(study, tranche)
+    tranches = reveals.tranches_to_reveal(study, alone.tranche if alone else tranche)
     reveals.check_revealable(study, tranches, asked["reason"])
     which = "all seeds" if tranche is None else f"the seeds of tranche {tranche}"
     which = which if unit is None else f"the files of unit {unit}"

@@ -50,13 +50,14 @@ def unit_to_reveal(study: Study, name: str) -> Unit:
     sealed, entries = study.sealed_set(), study.ledger.entries()
     stored = (e for e in entries if e.kind != "revealed" or study.store.exists(e.record.uri))
     shown = {unit.name for unit in units_revealed(stored, sealed)}
-    hidden = sealed_units(sealed.units, sealed.allocation_seed)
-    left = {unit.name: unit for unit in hidden if unit.digest and unit.name not in shown}
+    hidden = {u.name: u for u in sealed_units(sealed.units, sealed.allocation_seed)}
+    left = {n: unit for n, unit in hidden.items() if unit.digest and n not in shown}
     if name in left:
         return left[name]
-    drawn = [unit.name for unit in sealed.units]
-    why = "is published, or has no file" if name in drawn else "was not drawn"
-    why = "is revealed already" if name in shown else why
+    why = "is revealed already" if name in shown else "has no file of its own"
+    if name not in hidden:
+        drawn = any(unit.name == name for unit in sealed.units)
+        why = "is published" if drawn else "was not drawn"
     raise StudyError(f"unit {name!r} {why}; left to reveal: {', '.join(left) or 'none'}")
 
 
@@ -112,7 +113,7 @@ def reveal(
         raise StudyError(f"{problem}; nothing is revealed")
     entry = write_reveal(study.store, study.ledger, data, reason, now())
     name = "study" if whole else "-".join(map(str, sorted(tranches)))
-    name = alone.name.replace("/", "-") if alone else name
+    name = "unit-" + alone.name.replace("/", "-") if alone else name
     path = study.folder / f"reveal-{name}.json"
     write_whole(path, data.decode())
     record: Revealed = entry.record

@@ -195,10 +195,10 @@ def print_transcript(transcript: Transcript, console: Console, grade: bool, arm:
     by_judges = {judge: _verdict_words(each) for judge, each in transcript.judged}
     filters: dict[str, Callable[..., object]] = {
         "hex": hex_of,
-        "number": _number,
-        "size": _size,
+        "number": lambda count: "unknown" if count is None else f"{count:,}",
+        "size": lambda data: f"{len(data):,} bytes",
         "digest": digest_bytes,
-        "short": _short,
+        "short": lambda name: on_one_line(name, 80),
         "fields": parse_arguments,
         "calls": _calls,
     }
@@ -221,18 +221,6 @@ def _calls(step: Turn) -> Iterator[tuple[ToolCall | None, ToolUse | None]]:
     if len(calls) == len(step.uses) and uses.keys() == {call.id for call in calls}:
         return zip(calls, [uses[call.id] for call in calls], strict=True)
     return zip_longest(calls, step.uses)
-
-
-def _number(count: int | None) -> str:
-    return "unknown" if count is None else f"{count:,}"
-
-
-def _short(name: str) -> str:
-    return on_one_line(name, 80)
-
-
-def _size(data: bytes) -> str:
-    return f"{len(data):,} bytes"
 
 
 def _verdict_words(grade: Grade) -> dict[str, str]:

@@ -40,8 +40,7 @@ def test_siblings_of_another_form_are_an_error(tmp_path: Path, tasks: str, words
 
 @pytest.mark.parametrize(("tasks", "words"), cases(__file__, "few"))
 def test_too_few_units_are_a_shortfall(tmp_path: Path, tasks: str, words: str) -> None:
-    protocol = read_protocol(written(tmp_path, tasks))
-    assert words in next(shortfalls(protocol, lambda *step: None))[1]
+    assert words in next(shortfalls(read_protocol(written(tmp_path, tasks)), lambda *step: None))[1]
 
 
 def test_half_of_an_area_rounded_down_stays_sealed_by_lot() -> None:
