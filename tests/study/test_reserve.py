@@ -104,7 +104,7 @@ def test_ledger_and_study_file_name_no_private_instance(study: Study) -> None:
 def test_a_reserve_pair_is_first_sent_with_its_tranche(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", cases(__file__, "pairs"))
     drawn = Counter((entry.family, entry.tranche) for entry in study.entries())
-    assert drawn == {("compute_average", 0): 12, ("count_circles", 1): 12}
+    assert drawn == {("compute_average", 0): 20, ("count_circles", 1): 20}
     assert {name.partition("_")[0] for name in study.protocol.tested_plan().strata} == {"compute"}
     run_wave(study, 0)
     pipeline.publish(study, None, lambda *step: None)
@@ -114,6 +114,6 @@ def test_a_reserve_pair_is_first_sent_with_its_tranche(tmp_path: Path) -> None:
     assert sent == {(0, "compute_average"), (1, "count_circles")}
     report = build_look(snapshot, None, "2026-11-30T00:00:00Z").report
     assert not [words for words in report.deviations if "instances; " in words]
-    assert {(row.owed, row.absent) for row in report.funnel} == {(3, 0)}
+    assert {(row.owed, row.absent) for row in report.funnel} == {(5, 0)}
     assert verify_study(study.store, study.identities()).holds
     assert external_check.check(study.folder / "store")[0] == []

@@ -146,12 +146,6 @@ def test_sums_are_floats_in_full_and_of_none_zero() -> None:
     assert ask("csv_avg", "AGE", data="AGE\n1\n1\n2\n") == "1.3333333333333333"
 
 
-def test_averages_and_extremes_of_none_are_errors() -> None:
-    for verb in ("avg", "max", "min"):
-        assert "no number" in refused(f"csv_{verb}", "TEAM", data=TABLE)
-        assert "no number" in refused(f"csv_{verb}_where", "AGE", "ID", ">", "9", data=TABLE)
-
-
 def test_a_person_called_nan_is_no_number() -> None:
     assert ask("csv_sum", "A", data="A\nNan\ninfinity\n1_000\n2\n") == "2.0"
     assert ask("csv_count_where", "A", "A", ">", "1", data="A\nNan\n2\n") == "2"  # as texts
@@ -172,16 +166,13 @@ def test_an_empty_line_is_a_row_without_cells() -> None:
     assert ask("csv_row", "4", data=TABLE) == ""
     assert ask("csv_value", "3", "TEAM", data=TABLE) == ""
     assert ask("csv_count", "ID", data=TABLE) == "5"
-    assert "no column 0: row 4 has none" in refused("csv_cell", "4", "0", data=TABLE)
 
 
 def test_an_index_may_be_counted_from_another_calls_result() -> None:
     assert ask("csv_cell", "5-1+2", "1", data=TABLE) == " 7 "
-    assert "below 0" in refused("csv_row", "1-2", data=TABLE)
 
 
-def test_an_unknown_column_is_told_the_nearest() -> None:
-    assert "did you mean 'TEAM'?" in refused("csv_count", "TEM", data=TABLE)
+def test_a_table_without_a_head_has_no_rows() -> None:
     assert "no rows" in refused("csv_count", "ID", data="")
 
 
@@ -208,11 +199,6 @@ def test_values_are_in_stored_order_by_name_or_place() -> None:
     assert ask("sqlite_value", "1", "PAY", "FIRST_ONE", data=SHOP) == "0.1"
     assert ask("sqlite_value", "0", "who", "rich", data=SHOP) == "a: b"
     assert ask("sqlite_value", "0", "select", 'odd "name', data=SHOP) == "v"
-
-
-@pytest.mark.parametrize(("name", "arguments", "said"), cases(__file__, "names are never sql"))
-def test_names_are_names_never_sql(name: str, arguments: list[str], said: str) -> None:
-    assert said in refused(name, *arguments, data=SHOP)
 
 
 def test_a_query_may_read_what_describes_the_database() -> None:
@@ -281,9 +267,13 @@ def test_the_text_of_an_element_keeps_the_order_of_its_parts() -> None:
         assert ask("xpath_value", path, data=mixed) == "12345"
 
 
-@pytest.mark.parametrize(("name", "path", "said"), cases(__file__, "paths to no such value"))
-def test_a_path_to_no_such_value_is_refused(name: str, path: str, said: str) -> None:
-    assert said in refused(name, path, data=FIRM if name.startswith("xpath") else PLAN)
+DATA = {"csv": TABLE, "sqlite": SHOP, "json": PLAN, "xpath": FIRM}
+
+
+@pytest.mark.parametrize(("name", "arguments", "said"), cases(__file__, "no such value"))
+def test_what_leads_to_no_such_value_is_refused(name: str, arguments: list[str], said: str) -> None:
+    """An average of none too; and names are names, never SQL."""
+    assert said in refused(name, *arguments, data=DATA[name.partition("_")[0]])
 
 
 # Arithmetic
