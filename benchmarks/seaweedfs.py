@@ -54,10 +54,10 @@ def command(folder: Path, address: str, ports: dict[str, int]) -> list[str]:
 def free_ports(count: int) -> list[int]:
     """Ports of the loopback address that are free, with their gRPC siblings 10,000 above.
 
-    None is in the range that Linux gives to outgoing connections (from 32,768): another process
-    would take it before the server does.
+    None is in a range that Linux gives to outgoing connections (from 32,768), or Ray to its workers
+    (10,002 to 19,999): another process would take it before the server does.
     """
-    ports = random.SystemRandom().sample(range(11_000, 22_000), 200)
+    ports = random.SystemRandom().sample(range(20_000, 22_000), 200)
     return [port for port in ports if _is_free(port) and _is_free(port + 10_000)][:count]
 
 

@@ -70,7 +70,7 @@ class FolderStore:
         path = self._locate(key)
         with _explained(path):
             try:
-                with open(path, "rb") as file:
+                with open(path, "rb", buffering=0) as file:
                     return file.read()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 raise MissingKey(f"{path}: no such object") from None
@@ -90,7 +90,7 @@ class FolderStore:
         """Return the path of the object. Raises StoreError where a symbolic link is on the way."""
         place = self._real_path
         for name in check_key(key).split("/"):
-            place = os.path.join(place, name)
+            place = f"{place}/{name}"
             if os.path.islink(place):
                 raise _linked(self.path / key)
         return place

@@ -57,10 +57,10 @@ def shortfalls(protocol: Protocol, watch: Callable[[str, int, int], None]) -> Fa
     for level, units in units_of_looks(protocol.units):
         areas = [unit.area for unit in units]
         if (least := least_p(areas)) > alpha:
-            count = f"{len({*areas})} pairs" if level == VARIANT else f"{len(areas)} units"
+            count = f"pairs ({len({*areas})})" if level == VARIANT else f"units ({len(areas)})"
             yield (
                 ("tasks",),
-                f"{count} are too few for the {level} level: the least p is {least:.2g}, "
+                f"too few {count} for the {level} level: the least p is {least:.2g}, "
                 f"and a claim at one of {plan.looks} looks needs {alpha:.2g}: give more of them, "
                 "or fewer looks",
             )
