@@ -91,7 +91,7 @@ def graded_columns(
     if not stated and {ITEM_DATE, CUTOFF} <= {*have}:
         arrow = arrow.append_column("arm", [[str(Arm.PRIVATE)] * arrow.num_rows])
         have = arrow.column_names
-    lacking = [name for name in REQUIRED if name not in have]
+    lacking = [name for name in (*REQUIRED, *[UNIT] * (PAIR in have)) if name not in have]
     if lacking:
         need = ", ".join(REQUIRED)
         need += " (or item_date and cutoff)" * (lacking == ["arm"])
@@ -117,14 +117,16 @@ def graded_columns(
     named = pd.DataFrame({"model": table["model"], "instance": unit, **dated})
     dates = read_item_dates(named, path, stated=stated)
     columns = {**table.columns, UNIT: unit, DATE: days}
+    if UNIT in given:
+        units = pd.Series(unit)
+        several = units.groupby(table["instance"]).transform("nunique") > 1
+        if (odd := several | (units == "")).any():
+            what = "every row names a unit, and an instance is of one unit in all rows"
+            raise AnalysisError(f"{path}: row {int(odd.argmax()) + 1}: {what}")
     if PAIR in given:
         columns["stratum"] = _pairs(given[PAIR], unit, table, path)
     frame, place = owe_absent(pd.DataFrame(columns)), str(path)
     if UNIT in given:
-        several = frame.groupby("instance")[UNIT].transform("nunique") > 1
-        if (odd := several | (frame[UNIT] == "")).any():
-            what = "every row names a unit, and an instance is of one unit in all rows"
-            raise AnalysisError(f"{path}: row {int(odd.argmax()) + 1}: {what}")
         runs = frame.groupby(["wave", "model", "grader", UNIT], sort=False).cumcount()
         frame, place = frame.assign(instance=frame[UNIT], replicate=runs), f"{path}, by unit"
     days = None if days is None else frame[DATE].to_numpy("datetime64[D]")
@@ -139,11 +141,11 @@ def _pairs(pair: Sequence[str], unit: Sequence[str], table: ResultTable, path: P
     import pandas as pd
 
     rows = pd.DataFrame({PAIR: pair, UNIT: unit, "arm": table["arm"]})
-    for name, of_pair in rows.drop_duplicates().groupby(PAIR)["arm"]:
-        if sorted(of_pair) != sorted(Arm) or not name:
+    for name, own in rows.drop_duplicates().groupby(PAIR):
+        if sorted(own["arm"]) != sorted(Arm) or not name:
+            has = ", ".join(f"{u} ({arm})" for u, arm in zip(own[UNIT], own["arm"], strict=True))
             raise AnalysisError(
-                f"{path}: pair {name!r}: one public and one private unit are wanted, and it has "
-                f"{', '.join(of_pair)}"
+                f"{path}: pair {name!r}: takes one public and one private unit, and has {has}"
             )
     return rows[PAIR].to_numpy(object)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.table import ResultTable, one_of
+from analysis.data.table import ResultTable, one_of, refuse
 from analysis.errors import AnalysisError
 from registry.result_row import Arm
 
@@ -40,10 +40,10 @@ def read_item_dates(frame: Any, path: Path, *, stated: bool) -> ItemDates | None
     for name in (name for name in DAYS if name in frame):
         of = "instance" if name == ITEM_DATE else "model"
         first = frame.groupby(of)[name].transform("first")
-        _refuse(path, first != frame[name], f"{name}: its {of} has another day in an earlier row")
+        refuse(path, first != frame[name], f"{name}: its {of} has another day in an earlier row")
         days[name] = dict(zip(frame[of], frame[name].to_numpy("datetime64[D]"), strict=True))
     if {CUTOFF, RELEASED} <= {*days}:
-        _refuse(path, frame[CUTOFF] > frame[RELEASED], "the cutoff lies after the model's release")
+        refuse(path, frame[CUTOFF] > frame[RELEASED], "the cutoff lies after the model's release")
     if not {ITEM_DATE, CUTOFF} <= {*days}:
         return None
     return ItemDates(days[ITEM_DATE], days[CUTOFF], days.get(RELEASED, days[CUTOFF]), stated)
@@ -57,10 +57,10 @@ def check_item_dates(
     day, cutoff = _days(table["instance"], dates.items), _days(table["model"], dates.cutoffs)
     control, public = one_of(table["model"], controls), table["arm"] == Arm.PUBLIC
     why = "is from before the cutoff of a control model, which may have read it"
-    _refuse(path, control & (day < cutoff), f"the instance {why}")
+    refuse(path, control & (day < cutoff), f"the instance {why}")
     if dates.stated:
         odd = ~control & np.where(public, day > cutoff, day < cutoff)
-        _refuse(path, odd, "arm: contradicts item_date and cutoff; leave out the column arm")
+        refuse(path, odd, "arm: contradicts item_date and cutoff; leave out the column arm")
 
 
 def own_arms(
@@ -84,8 +84,3 @@ def own_arms(
 
 def _days(names: NDArray[Any], days: Days) -> NDArray[np.datetime64]:
     return np.array([days[name] for name in names], dtype="datetime64[D]")
-
-
-def _refuse(path: Path, bad: Any, why: str) -> None:
-    if bad.any():
-        raise AnalysisError(f"{path}: row {int(np.argmax(bad)) + 1}: {why}")

@@ -157,33 +157,33 @@ def check_table(table: ResultTable, place: str) -> ResultTable:
     (wave, model, instance, replicate, grader), or an instance in two arms or strata."""
     import pandas as pd
 
-    _refuse(place, ~one_of(table["arm"], Arm), "arm must be 'public' or 'private'")
+    refuse(place, ~one_of(table["arm"], Arm), "arm must be 'public' or 'private'")
     known = ", ".join(Status)
-    _refuse(place, ~one_of(table["status"], Status), f"status must be one of {known}")
+    refuse(place, ~one_of(table["status"], Status), f"status must be one of {known}")
     for name in _UNIT:
         outside = (table[name] < 0) | (table[name] > 1)  # false for null
-        _refuse(place, outside, f"{name} lies outside 0…1")
+        refuse(place, outside, f"{name} lies outside 0…1")
     _check_status(table, place)
     _check_counts(table, place)
     repeats = pd.DataFrame({name: table[name] for name in _KEY}).duplicated()
-    _refuse(place, repeats.to_numpy(), f"repeats another row's {', '.join(_KEY)}")
+    refuse(place, repeats.to_numpy(), f"repeats another row's {', '.join(_KEY)}")
     for name in ("arm", "stratum"):
         straddles = _straddles(table["instance"], table[name])
-        _refuse(place, straddles, f"its instance has another {name} in an earlier row")
+        refuse(place, straddles, f"its instance has another {name} in an earlier row")
     _check_burned(table, place)
     return table
 
 
 def _check_burned(table: ResultTable, place: str) -> None:
     burned, tranche = table["burned"], table["tranche"]
-    _refuse(place, (burned != 0) & (burned != 1), "burned must be 0 or 1")
+    refuse(place, (burned != 0) & (burned != 1), "burned must be 0 or 1")
     public = (burned == 1) & (table["arm"] == Arm.PUBLIC)
-    _refuse(place, public, "a public instance is no burned one: it is public from the start")
-    _refuse(place, tranche < 0, "tranche lies below 0")
-    _refuse(place, tranche > MOST_TRANCHES, f"tranche lies above {MOST_TRANCHES}")
+    refuse(place, public, "a public instance is no burned one: it is public from the start")
+    refuse(place, tranche < 0, "tranche lies below 0")
+    refuse(place, tranche > MOST_TRANCHES, f"tranche lies above {MOST_TRANCHES}")
     if tranche.any():
         straddles = _straddles(table["instance"], tranche)
-        _refuse(place, straddles, "its instance has another tranche in an earlier row")
+        refuse(place, straddles, "its instance has another tranche in an earlier row")
 
 
 def one_of(values: NDArray[Any], names: Iterable[Any]) -> Bools:
@@ -213,19 +213,20 @@ def codes_of(values: NDArray[Any]) -> tuple[list[Any], Ints]:
 def _check_status(table: ResultTable, place: str) -> None:
     score, status = table["score"], table["status"]
     none = np.isnan(score)
-    _refuse(place, (status == Status.SCORED) & none, "status 'scored' needs a score")
-    _refuse(place, (status == Status.MISSING) & ~none, "status 'missing' stands without a score")
+    refuse(place, (status == Status.SCORED) & none, "status 'scored' needs a score")
+    refuse(place, (status == Status.MISSING) & ~none, "status 'missing' stands without a score")
     failed = (status == Status.MODEL_FAILURE) & ~none & (score != 0)
-    _refuse(place, failed, "status 'model_failure' scores 0")
+    refuse(place, failed, "status 'model_failure' scores 0")
 
 
 def _check_counts(table: ResultTable, place: str) -> None:
     passed, total = table["passed"], table["total"]
-    _refuse(place, np.isnan(passed) != np.isnan(total), "passed and total go together")
-    _refuse(place, (total <= 0) | (passed < 0) | (passed > total), "passed must lie in 0…total")
+    refuse(place, np.isnan(passed) != np.isnan(total), "passed and total go together")
+    refuse(place, (total <= 0) | (passed < 0) | (passed > total), "passed must lie in 0…total")
 
 
-def _refuse(place: str, bad: Bools, why: str) -> None:
+def refuse(place: str | Path, bad: Any, why: str) -> None:
+    """Raise AnalysisError for the first of the bad rows, if there are any."""
     if bad.any():
         more = "" if bad.sum() == 1 else f" (and {int(bad.sum()) - 1} more rows)"
         raise AnalysisError(f"{place}: row {int(np.argmax(bad)) + 1}{more}: {why}")
@@ -244,11 +245,11 @@ def _array(column: Any, name: str, place: str) -> NDArray[Any]:
     """A column in numpy. A null is honest where it may stand; a NaN or an infinity never is."""
     null = np.asarray(column.is_null().to_numpy(), dtype=bool)
     if not SCHEMA[name].endswith("?"):
-        _refuse(place, null, f"{name} is null")
+        refuse(place, null, f"{name} is null")
     if SCHEMA[name] == "string":
         return np.asarray(column.to_numpy(), dtype=object)
     numbers: NDArray[Any] = column.to_numpy()  # null becomes NaN
-    _refuse(place, ~np.isfinite(numbers) & ~null, f"{name} is not a finite number")
+    refuse(place, ~np.isfinite(numbers) & ~null, f"{name} is not a finite number")
     kind = np.float64 if SCHEMA[name].endswith("?") else SCHEMA[name]
     return numbers.astype(kind)  # a copy of our own
 

@@ -134,8 +134,7 @@ def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[Level
             why = f"look {number} is beyond the {plan.looks} registered ones, which have all alpha"
         for result in look_results(own, data, f"{look.registration}|{level}"):
             verdict = replace(result.verdict, hypothesis=level)
-            here = (wave, verdict.model)
-            finding, reason = finding_of(verdict), verdict.note
+            here, finding, reason = (wave, verdict.model), finding_of(verdict), verdict.note
             kept, shown = look.kept.get(here, ()), look.revealed.get(wave, ())
             seen = (each in shown or (kept and each.tranche in (None, *kept)) for each in asked)
             if finding == "excluded" and any(seen):
@@ -166,7 +165,7 @@ def _refusal(plan: Plan, units: int, least: float, tau: float | None) -> str:
     if least > look_alpha(plan):
         return f"the least p of {units} is {least:.2g}, and a claim needs {look_alpha(plan):.2g}"
     if tau is not None and tau > plan.most_tau:
-        return f"the control models differ over them by {tau:.2f}, and at most {plan.most_tau:.2f}"
+        return f"the control models differ over them by {tau:.2f}, above {plan.most_tau:.2f}"
     return ""
 
 

@@ -138,7 +138,7 @@ class ScriptedSettings(_BuiltInSettings):
     def _is_of_a_spiked_agent(cls, value: Any, info: ValidationInfo) -> Any:
         spiked = info.data.get("agent") == "spiked"
         if value and not spiked:
-            raise ValueError("of a spiked agent alone")
+            raise ValueError("only a spiked agent takes it")
         if info.field_name == "release" and spiked and not value:
             raise ValueError("a spiked agent needs `release:`, the folder that it has read")
         return value

@@ -10,7 +10,6 @@ from registry.ledger.draw_records import FAMILY, VARIANT, Unit
 from study.protocol.plan_section import Faults
 from study.protocol.sections import TaskSection
 
-ONE_AREA = "all"
 UNIT_KEYS = ("pair", "unit", "area", "tranche")
 
 
@@ -20,7 +19,8 @@ class UnitsStated:
     stratum that has one."""
 
     files: dict[str, str] = field(default_factory=dict)
-    _strata: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
+    # By level, area and unit: each stratum with its task.
+    _strata: dict[tuple[str, str, str], list[tuple[str, int]]] = field(default_factory=dict)
     # By level and area: its first task, and the tranche that has all seeds.
     _areas: dict[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
     _faults: list[tuple[int, str, str]] = field(default_factory=list)
@@ -29,24 +29,25 @@ class UnitsStated:
         """Take the strata of a task into their units."""
         if section.pair is None and section.area is None and section.unit is None:
             if section.tranche is not None:
-                self._faults.append((index, "tranche", "is of units: give a pair or an area"))
+                self._faults.append((index, "tranche", "only units have one: add a pair or area"))
             return
         if section.pair is not None and section.area is not None:
             self._faults.append((index, "area", "a pair is its own area: leave out one of them"))
         level = FAMILY if section.pair is None else VARIANT
-        area = section.pair or section.area or ONE_AREA
-        if self._areas.setdefault((level, area), (index, section.tranche))[1] != section.tranche:
-            self._faults.append((index, "tranche", f"{area!r} has units of another tranche"))
+        area = section.pair or section.area or "all"
+        first, tranche = self._areas.setdefault((level, area), (index, section.tranche))
+        if tranche != section.tranche:
+            has = f"tasks[{first}] has {'none' if tranche is None else tranche}"
+            self._faults.append((index, "tranche", f"all tasks of {area!r} take the same; {has}"))
         for stratum in strata:
             name = section.unit or (strata[0] if section.pair else stratum)
-            self._strata.setdefault((level, area, name), []).append(stratum)
+            self._strata.setdefault((level, area, name), []).append((stratum, index))
 
     def units(self) -> tuple[Unit, ...]:
         """Return the units in the order of their first tasks."""
-        named = self._strata.items()
         return tuple(
-            Unit(name, level, area, tuple(own), tranche=self._areas[level, area][1])
-            for (level, area, name), own in named
+            Unit(name, level, area, tuple(s for s, _ in own), tranche=self._areas[level, area][1])
+            for (level, area, name), own in self._strata.items()
         )
 
     def faults(self, last: int) -> Faults:
@@ -55,7 +56,7 @@ class UnitsStated:
             yield ("tasks", index, key), message
         for (level, area), (index, tranche) in self._areas.items():
             if tranche is not None and tranche > last:
-                message = f"there is no tranche {tranche}; 0 to {last} are drawn, by `reserve`"
+                message = f"there is no tranche {tranche}: `reserve.tranches` is {last}"
                 yield ("tasks", index, "tranche"), message
             count = sum((u.level, u.area) == (level, area) for u in self.units())
             if level == VARIANT and count != 2:
@@ -63,14 +64,14 @@ class UnitsStated:
             elif count < 2:
                 message = f"area {area!r} has one unit: half of its units stay sealed; give it more"
                 yield ("tasks", index), message
-        names = [unit.name for unit in self.units()]
+        met = dict[str, str]()
+        first = {file: stratum for stratum, file in reversed(self.files.items())}
         for unit in self.units():
-            at = ("tasks", self._areas[unit.level, unit.area][0])
-            if names.count(unit.name) > 1:
-                yield at, f"unit {unit.name!r} is in two areas or pairs"
-            own = {self.files[name] for name in unit.strata if name in self.files}
-            mixed = (s for s in self.files if self.files[s] in own and s not in unit.strata)
-            if (stratum := next(mixed, None)) is not None:
+            at = ("tasks", self._strata[unit.level, unit.area, unit.name][0][1])
+            if (other := met.setdefault(unit.name, unit.area)) != unit.area:
+                yield at, f"unit {unit.name!r} is in {other!r} and {unit.area!r}: give it one"
+            own = {first[self.files[name]] for name in unit.strata if name in self.files}
+            for stratum in own.difference(unit.strata):
                 yield (
                     at,
                     f"{self.files[stratum]} has questions of unit {unit.name!r} and others "

@@ -81,14 +81,15 @@ def sibling_faults(protocol: Protocol) -> Faults:
                 example = example_of(task, protocol.catalog)
                 brief, parts = example.brief, example.rubric.parts
                 kinds = {asset.media_type for asset in brief.assets}
-                checks = {type(part.check) for part in parts}
+                checks = {getattr(part.check, "scoring_type", type(part.check)) for part in parts}
                 form = [brief.answer_schema, bool(brief.collect), kinds, checks]
             forms.setdefault(unit.area, []).append((task.mode, *form))
     for pair, own in forms.items():
-        names = ("mode", "form of the answer", "place of it", "kinds of files", "kinds of checks")
+        names = ("mode", "form of the answer", "place of the answer", "kinds of files", "scoring")
         unlike = [n for n, *values in zip(names, *own, strict=True) if values[1:] != values[:-1]]
         for name in unlike[:1]:
-            yield ("tasks",), f"pair {pair!r}: siblings have the same {name}, and these do not"
+            between = " and ".join(s for u in protocol.units if u.area == pair for s in u.strata)
+            yield ("tasks",), f"pair {pair!r}: siblings have the same {name}, and {between} do not"
 
 
 look = LevelsShare

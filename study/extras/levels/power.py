@@ -25,7 +25,6 @@ def level_powers(
     measured = {} if table is None else measured_tau(table, units, some)
     for level, compared in units_of_looks(units):
         tau = measured.get(level)
-        areas = tuple(unit.area for unit in compared)
-        own = replace(base, level=level, areas=areas, measured=tau is not None)
-        own = replace(own, tau=plan.most_tau if tau is None else tau)
+        own = replace(base, level=level, areas=tuple(unit.area for unit in compared))
+        own = replace(own, measured=tau is not None, tau=plan.most_tau if tau is None else tau)
         yield level_power(plan, own, gap)

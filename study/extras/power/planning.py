@@ -76,7 +76,8 @@ class PowerRequest:
 class PowerAnswer:
     """Power as planned, the seeds that the target needs, and the inflation that the plan sees."""
 
-    plan: Plan
+    plan: Plan  # on the strata with both arms
+    strata: int  # of them all
     setting: PowerSetting
     components: Components
     source: str
@@ -90,7 +91,7 @@ class PowerAnswer:
 
     def episodes(self, seeds: int) -> int:
         """Of all looks, with the runs of control models before the first and of frozen ones."""
-        instances = 2 * seeds * len(self.plan.strata)
+        instances = 2 * seeds * self.strata
         look_runs = self.plan.looks * self.setting.models * self.plan.replicates
         rules, setting = self.plan.standard, self.setting
         rerun = 0 if rules is None else self.plan.looks * len(rules.frozen)
@@ -161,6 +162,7 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     first, second = (partial(_report_half, watch, half) for half in (0, 1))
     return PowerAnswer(
         plan=plan,
+        strata=len(protocol.tasks),
         setting=setting,
         components=components,
         source=source,

@@ -78,5 +78,5 @@ def _check(study: Study, path: Path, as_json: bool) -> None:
     else:
         for problem in problems:
             print_line(f"{path}: {problem}", "broken", "bold red")
-        print_line(f"{count} instances made again; {'broken' if problems else 'all holds'}")
+        print_line(f"{'broken' if problems else 'all holds'}; {count} instances made again")
     sys.exit(Exit.BROKEN if problems else Exit.DONE)

@@ -20,7 +20,6 @@ from registry.draws.reveal import (
     is_whole,
     read_reveal,
     reveal_bytes,
-    units_revealed,
     write_reveal,
 )
 from registry.errors import BrokenPromise
@@ -46,19 +45,17 @@ def tranches_to_reveal(study: Study, tranche: int | None) -> tuple[int, ...]:
 
 
 def unit_to_reveal(study: Study, name: str) -> Unit:
-    """Return the sealed unit of a name, with files that are not public yet. Raises StudyError."""
-    sealed, entries = study.sealed_set(), study.ledger.entries()
-    stored = (e for e in entries if e.kind != "revealed" or study.store.exists(e.record.uri))
-    shown = {unit.name for unit in units_revealed(stored, sealed)}
+    """Return the sealed unit of a name, which has files of its own. Raises StudyError."""
+    sealed = study.sealed_set()
     hidden = {u.name: u for u in sealed_units(sealed.units, sealed.allocation_seed)}
-    left = {n: unit for n, unit in hidden.items() if unit.digest and n not in shown}
-    if name in left:
-        return left[name]
-    why = "is revealed already" if name in shown else "has no file of its own"
+    own = {n: unit for n, unit in hidden.items() if unit.digest}
+    if name in own:
+        return own[name]
+    why = "has no file of its own"
     if name not in hidden:
         drawn = any(unit.name == name for unit in sealed.units)
         why = "is published" if drawn else "was not drawn"
-    raise StudyError(f"unit {name!r} {why}; left to reveal: {', '.join(left) or 'none'}")
+    raise StudyError(f"unit {name!r} {why}; sealed, with files: {', '.join(sorted(own)) or 'none'}")
 
 
 def check_revealable(study: Study, tranches: Collection[int], reason: str) -> None:
@@ -80,8 +77,8 @@ def check_revealable(study: Study, tranches: Collection[int], reason: str) -> No
     ]
     if open_waves:
         raise StudyError(
-            f"{', '.join(open_waves)} runs on these seeds: close it, or take it out of study.yaml; "
-            f"{_ASKED}"
+            f"still to run on these seeds: {', '.join(open_waves)}; close each, or take it out of "
+            f"study.yaml; {_ASKED}"
         )
 
 

@@ -88,6 +88,12 @@ def test_words(small: tuple[str, ...]) -> None:
     assert "calibrated by 8 control runs" in result.stdout
 
 
+def test_a_sealed_unit_runs_too(small: tuple[str, ...]) -> None:
+    (Path(small[1]) / "study.yaml").write_text(SMALL.replace(*cases(__file__, "units")))
+    assert _json(*small)["planned"]["episodes"] == 2 * 6 * 2 * (2 * 2 * 1 + 8)
+    assert "1 stratum with both arms, of 2 strata" in " ".join(_run(*small).stdout.split())
+
+
 def test_controls_are_those_of_the_study(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text((files("study.steps.demo") / "demo.yaml").read_text())
     protocol = read_protocol(tmp_path)
