@@ -142,12 +142,12 @@ def changed_plan(protocol: Protocol, registered: Preregistration) -> Faults:
                 "restore it; a new plan needs a new study",
             )
     if (tasks := _pinned_tasks(protocol)) != registered.tasks:
-        changed = sorted(set(tasks).symmetric_difference(registered.tasks))
+        here = ", ".join(task for task in tasks if task not in registered.tasks) or "none"
+        gone = ", ".join(task for task in registered.tasks if task not in tasks) or "none"
         yield (
             ("tasks",),
-            f"here are {', '.join(tasks)}, but {', '.join(registered.tasks)} are registered (they "
-            f"differ in {', '.join(changed)}): restore the template files and versions; others "
-            "need a new study",
+            f"not registered: {here}; registered, and not here: {gone}: restore template files, "
+            "versions and order; others need a new study",
         )
 
 
