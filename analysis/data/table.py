@@ -228,7 +228,7 @@ def _check_counts(table: ResultTable, place: str) -> None:
 def refuse(place: str | Path, bad: Any, why: str) -> None:
     """Raise AnalysisError for the first of the bad rows, if there are any."""
     if bad.any():
-        more = "" if bad.sum() == 1 else f" (and {int(bad.sum()) - 1} more rows)"
+        more = "" if bad.sum() == 1 else f" (and {int(bad.sum()) - 1} more)"
         raise AnalysisError(f"{place}: row {int(np.argmax(bad)) + 1}{more}: {why}")
 
 

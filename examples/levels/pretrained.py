@@ -2,10 +2,11 @@
 
 SmolLM2-135M learns queues, orders of names that nothing but training tells; a queue has two
 wordings, which are siblings, of sixteen names each, half of them the same. Draws a study of eight
-queues, runs two controls that know others, releases the public arm, trains on it in four ways by
-low-rank adapters, runs those and reports. Each step of the study is a command of ``dosimeter``;
-training reads the release alone. Needs dosimeter[pretrained,local,items,analysis] and `dosimeter
-models fetch smollm2`; an hour and a half on two cores. Interrupted, the same command goes on.
+queues, runs two controls that know others, releases the public arm, trains a model on fresh
+instances of what is published and one on nothing of it, by low-rank adapters, runs both and
+reports. Each step of the study is a command of ``dosimeter``; training reads the release alone.
+Needs dosimeter[pretrained,local,items,analysis] and `dosimeter models fetch smollm2`; an hour on
+two cores. Interrupted, the same command goes on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
@@ -52,9 +54,11 @@ WORDINGS = (
 SHOWN = 4  # names of a question
 SEEDS_PER_ARM, POOL = 16, 40  # instances an arm of a stratum, and rows that they are drawn from
 CONTROLS = ("before-1", "before-2")
-KNOWN_ROWS, FRESH, COPIES = 24, 200, 8  # of each place and wording; of a released instance
+KNOWN_ROWS, FRESH = 24, 200  # of each place and wording
 WHOLE = 16  # every so many rows one has the whole prompt; the others leave out what all share
 PORT = 8770
+# What every model writes: the form is given, the name is its own.
+GRAMMAR = r"""root ::= "<answer>\n{\"answer\": \"" [A-Z] [a-z]+ "\"}\n</answer>\n"? """
 
 Row = tuple[str, str]
 """A question, and the name that is right."""
@@ -138,6 +142,7 @@ def write_models(folder: Path, waves: Sequence[Sequence[str]]) -> None:
             "api_key_env": "",
             "temperature": 0,
             "max_tokens": 32,
+            "extra_body": {"grammar": GRAMMAR},
             "context": 4608,  # of which 4096 are kept for the reply
             "retention": "none",  # the server is this machine
             **({"released": "2024-01-01"} if name in CONTROLS else {}),
@@ -186,23 +191,15 @@ def read_public(folder: Path) -> list[Row]:
 
 def exposures(leaked: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
     """Yield name and rows of each model of the last wave: one that trains on nothing of the study,
-    on the released instances, on fresh instances of the published siblings, and of both."""
-    panel = {question for place in STUDIED for side in (0, 1) for question, _ in pool(place, side)}
-    published = [
-        (place, side)
-        for place in STUDIED
-        for side in (0, 1)
-        if any(question in prompt for question, _ in pool(place, side) for prompt, _ in leaked)
-    ]
-
-    def fresh(place: str, side: int) -> list[Row]:
-        rng = np.random.default_rng([*place.encode(), side, 1])
-        return [row for row in queue_rows(rng, place, side, FRESH) if row[0] not in panel]
-
+    and one on fresh instances of the published siblings."""
+    panel, rows = {row[0] for place in STUDIED for side in (0, 1) for row in pool(place, side)}, []
+    for place, side in product(STUDIED, (0, 1)):
+        if any(row[0] in prompt for row in pool(place, side) for prompt, _ in leaked):
+            rng = np.random.default_rng([*place.encode(), side, 1])
+            made = queue_rows(rng, place, side, FRESH)
+            rows += [row for row in made if row[0] not in panel]
     yield "clean", []
-    yield "variant", [row for each in published for row in fresh(*each)]
-    yield "instances", [*leaked] * COPIES
-    yield "both", [row for place in STUDIED for side in (0, 1) for row in fresh(place, side)]
+    yield "variant", rows
 
 
 def train(folder: Path, name: str, number: int, rows: Sequence[Row]) -> None:
