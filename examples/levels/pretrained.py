@@ -65,9 +65,9 @@ Row = tuple[str, str]
 
 
 def main() -> None:
-    """Run every step in the folder, by default pretrained-levels."""
+    """Run every step in the folder, by default pretrained-levels-study."""
     pretrained.check_packages()
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "pretrained-levels")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "pretrained-levels-study")
     at = ("--study", str(folder))
     if not (folder / "study.yaml").exists():
         dosimeter("init", str(folder))
