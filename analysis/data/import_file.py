@@ -95,6 +95,7 @@ def graded_columns(
     if lacking:
         need = ", ".join(REQUIRED)
         need += " (or item_date and cutoff)" * (lacking == ["arm"])
+        need += f", and {UNIT} beside {PAIR}" * (UNIT in lacking)
         raise AnalysisError(
             f"{path}: no column {', '.join(lacking)}; at the least {need} are needed "
             "(`dosimeter analyze --help`)"
@@ -120,8 +121,9 @@ def graded_columns(
     if UNIT in given:
         units = pd.Series(unit)
         several = units.groupby(table["instance"]).transform("nunique") > 1
-        if (odd := several | (units == "")).any():
-            what = "every row names a unit, and an instance is of one unit in all rows"
+        blank = (units == "") | (pd.Series(given.get(PAIR, unit)) == "")
+        if (odd := several | blank).any():
+            what = "every row names a unit (and its pair, if any), and an instance is of one unit"
             raise AnalysisError(f"{path}: row {int(odd.argmax()) + 1}: {what}")
     if PAIR in given:
         columns["stratum"] = _pairs(given[PAIR], unit, table, path)
@@ -142,7 +144,7 @@ def _pairs(pair: Sequence[str], unit: Sequence[str], table: ResultTable, path: P
 
     rows = pd.DataFrame({PAIR: pair, UNIT: unit, "arm": table["arm"]})
     for name, own in rows.drop_duplicates().groupby(PAIR):
-        if sorted(own["arm"]) != sorted(Arm) or not name:
+        if sorted(own["arm"]) != sorted(Arm):
             has = ", ".join(f"{u} ({arm})" for u, arm in zip(own[UNIT], own["arm"], strict=True))
             raise AnalysisError(
                 f"{path}: pair {name!r}: takes one public and one private unit, and has {has}"

@@ -64,17 +64,17 @@ class UnitsStated:
             elif count < 2:
                 message = f"area {area!r} has one unit: half of its units stay sealed; give it more"
                 yield ("tasks", index), message
-        met = dict[str, str]()
-        first = {file: stratum for stratum, file in reversed(self.files.items())}
-        for unit in self.units():
-            at = ("tasks", self._strata[unit.level, unit.area, unit.name][0][1])
-            if (other := met.setdefault(unit.name, unit.area)) != unit.area:
-                yield at, f"unit {unit.name!r} is in {other!r} and {unit.area!r}: give it one"
-            own = {first[self.files[name]] for name in unit.strata if name in self.files}
-            for stratum in own.difference(unit.strata):
+        names = [name for _, _, name in self._strata]
+        for (_, area, name), strata in self._strata.items():
+            at, own = ("tasks", strata[0][1]), {stratum for stratum, _ in strata}
+            if names.count(name) > 1:
+                yield at, f"unit {name!r} is in two areas or pairs, here in {area!r}: give it one"
+            files = {self.files[stratum] for stratum in own if stratum in self.files}
+            others = (s for s, file in self.files.items() if file in files and s not in own)
+            if (stratum := next(others, None)) is not None:
                 yield (
                     at,
-                    f"{self.files[stratum]} has questions of unit {unit.name!r} and others "
+                    f"{self.files[stratum]} has questions of unit {name!r} and others "
                     f"({stratum}): give each unit a file of its own, so that one can stay sealed",
                 )
 

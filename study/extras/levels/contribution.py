@@ -71,10 +71,10 @@ def sibling_faults(protocol: Protocol) -> Faults:
     a leak could make."""
     tasks = {task.stratum: task for task in protocol.tasks}
     forms: dict[str, list[tuple[object, ...]]] = {}
-    columns = {f"{p.family}/{name}": p.columns for p in protocol.pools for name in p.strata}
+    given = {f"{p.family}/{name}": p.columns for p in protocol.pools for name in p.strata}
     for unit in protocol.units:
         for stratum in unit.strata if unit.level == VARIANT else ():
-            task, of = tasks[stratum], columns.get(stratum)
+            task, of = tasks[stratum], given.get(stratum)
             if of is not None:  # items, which are read when they are drawn
                 form = [of.score, task.family, bool(of.files), bool(of.choices)]
             else:
@@ -83,13 +83,14 @@ def sibling_faults(protocol: Protocol) -> Faults:
                 kinds = {asset.media_type for asset in brief.assets}
                 checks = {getattr(part.check, "scoring_type", type(part.check)) for part in parts}
                 form = [brief.answer_schema, bool(brief.collect), kinds, checks]
-            forms.setdefault(unit.area, []).append((task.mode, *form))
+            forms.setdefault(unit.area, []).append((stratum, task.mode, *form))
     for pair, own in forms.items():
         names = ("mode", "form of the answer", "place of the answer", "kinds of files", "scoring")
-        unlike = [n for n, *values in zip(names, *own, strict=True) if values[1:] != values[:-1]]
+        strata, *columns = zip(*own, strict=True)
+        unlike = [n for n, col in zip(names, columns, strict=True) if col[1:] != col[:-1]]
         for name in unlike[:1]:
-            between = " and ".join(s for u in protocol.units if u.area == pair for s in u.strata)
-            yield ("tasks",), f"pair {pair!r}: siblings have the same {name}, and {between} do not"
+            both = " and ".join(map(str, strata))
+            yield ("tasks",), f"pair {pair!r}: siblings have the same {name}, and {both} do not"
 
 
 look = LevelsShare
