@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,12 @@ def main() -> None:
     for number, weights in enumerate(bases[:BASES], 1):
         (folder / WEIGHTS / f"base-{number}.npz").write_bytes(weights_bytes(weights))
     controls = [f"base-{number}" for number in range(1, BASES + 1)]
-    write_models(folder, [controls, controls])
+
+    def served(number: int, name: str) -> Mapping[str, Any]:
+        own = {"model": served_name(folder / WEIGHTS / f"{name}.npz"), "max_tokens": 64}
+        return own | {"base_url": f"http://127.0.0.1:{PORT}/v1", "context": 4096}
+
+    write_models(folder, [controls, controls], served)
     dosimeter("register", *at, "--underpowered", REASON, "--unproved", ALIKE)
     sweep(folder, 0)
     dosimeter("publish", *at)
@@ -70,7 +75,8 @@ def main() -> None:
         (folder / WEIGHTS / f"{name}.npz").write_bytes(weights_bytes(weights))
         print(f"trained {name}", flush=True)
     trained = sorted(path.stem for path in (folder / WEIGHTS).glob("*.npz"))
-    write_models(folder, [controls, controls + [name for name in trained if name not in controls]])
+    tested = controls + [name for name in trained if name not in controls]
+    write_models(folder, [controls, tested], served)
     sweep(folder, 1)
     dosimeter("report", *at)
     show(folder, leaked)
@@ -107,22 +113,22 @@ def write_study(folder: Path) -> None:
     (folder / "study.yaml").write_text(text, encoding="utf-8")
 
 
-def write_models(folder: Path, waves: Sequence[Sequence[str]]) -> None:
-    """Put the models and waves into study.yaml."""
+def write_models(
+    folder: Path, waves: Sequence[Sequence[str]], served: Callable[[int, str], Mapping[str, Any]]
+) -> None:
+    """Put the models and waves into study.yaml; ``served`` has what is a model's own, by its number
+    and name."""
     path = folder / "study.yaml"
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     document["models"] = {
         name: {
             "provider": "openai",
-            "model": served_name(folder / WEIGHTS / f"{name}.npz"),
-            "base_url": f"http://127.0.0.1:{PORT}/v1",
             "api_key_env": "",
-            "max_tokens": 64,
-            "context": 4096,
             "retention": "none",  # the server is this machine
+            **served(number, name),
             **({"released": "2024-01-01"} if name in waves[0] else {}),
         }
-        for name in dict.fromkeys(name for wave in waves for name in wave)
+        for number, name in enumerate(dict.fromkeys(name for wave in waves for name in wave))
     }
     document["waves"] = [list(wave) for wave in waves]
     path.write_text(yaml.safe_dump(document, sort_keys=False, width=100), encoding="utf-8")
