@@ -16,11 +16,13 @@ import hashlib
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import yaml
@@ -28,7 +30,7 @@ import yaml
 from examples.calibration import pretrained
 from examples.calibration.run import dosimeter
 from examples.calibration.train import released_folder
-from examples.levels.trained import ALIKE, REASON
+from examples.levels.trained import ALIKE, REASON, write_models
 from generators.items.family import Items
 from generators.seed import Seed
 from generators.task import Brief
@@ -75,7 +77,7 @@ def main() -> None:
     for number, name in enumerate(CONTROLS):
         train(folder, name, number, [])
     if not (folder / "registration.json").exists():
-        write_models(folder, [CONTROLS, CONTROLS])
+        write_models(folder, [CONTROLS, CONTROLS], partial(served, folder))
         dosimeter("register", *at, "--underpowered", REASON, "--unproved", ALIKE)
     if not (folder / "release").exists():
         sweep(folder, 0)
@@ -84,7 +86,7 @@ def main() -> None:
     exposed = dict(exposures(leaked))
     for number, (name, rows) in enumerate(exposed.items(), len(CONTROLS)):
         train(folder, name, number, rows)
-    write_models(folder, [CONTROLS, [*CONTROLS, *exposed]])
+    write_models(folder, [CONTROLS, [*CONTROLS, *exposed]], partial(served, folder))
     sweep(folder, 1)
     dosimeter("report", *at)
     show(folder)
@@ -130,27 +132,16 @@ def write_tasks(folder: Path) -> None:
     (folder / "study.yaml").write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")
 
 
-def write_models(folder: Path, waves: Sequence[Sequence[str]]) -> None:
-    """Put the models, all of them in the last wave, and the waves into study.yaml."""
-    path = folder / "study.yaml"
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    document["models"] = {
-        name: {
-            "provider": "openai",
-            "model": alias(folder, name),
-            "base_url": f"http://127.0.0.1:{PORT + number}/v1",
-            "api_key_env": "",
-            "temperature": 0,
-            "max_tokens": 32,
-            "extra_body": {"grammar": GRAMMAR},
-            "context": 4608,  # of which 4096 are kept for the reply
-            "retention": "none",  # the server is this machine
-            **({"released": "2024-01-01"} if name in CONTROLS else {}),
-        }
-        for number, name in enumerate(waves[-1])
+def served(folder: Path, number: int, name: str) -> Mapping[str, Any]:
+    """Return what is a model's own in study.yaml; each has a server of its own."""
+    return {
+        "model": alias(folder, name),
+        "base_url": f"http://127.0.0.1:{PORT + number}/v1",
+        "temperature": 0,
+        "max_tokens": 32,
+        "extra_body": {"grammar": GRAMMAR},
+        "context": 4608,  # of which 4096 are kept for the reply
     }
-    document["waves"] = [list(wave) for wave in waves]
-    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
 
 
 def adapter_path(folder: Path, name: str) -> Path:
@@ -246,7 +237,7 @@ def show(folder: Path) -> None:
     published = {row.stratum for row in table if row.arm is Arm.PUBLIC}
     for row in table:
         kind = "sibling" if row.stratum not in published else str(row.arm)
-        scores[row.model, kind].append(row.score or 0.0)
+        scores[row.model, kind] += [] if row.score is None else [row.score]  # missing is no zero
     kinds = ("public", "private", "sibling")
     before = {kind: fmean(fmean(scores[name, kind]) for name in CONTROLS) for kind in kinds}
     for found in report["models"]:
@@ -256,11 +247,8 @@ def show(folder: Path) -> None:
             lift = right["private"] - before["private"]
             own = name == "variant" and lift > 0
             spill = (right["sibling"] - before["sibling"]) / lift if own else None
-            print(
-                json.dumps(
-                    {"model": name, "right": right, "spill_over": spill} | found | level[name]
-                )
-            )
+            shown = {"model": name, "right": right, "spill_over": spill}
+            print(json.dumps(shown | {"instance": found, "variant": level[name]}))
 
 
 if __name__ == "__main__":
