@@ -57,7 +57,7 @@ SHOWN = 4  # names of a question
 SEEDS_PER_ARM, POOL = 16, 40  # instances an arm of a stratum, and rows that they are drawn from
 CONTROLS = ("before-1", "before-2")
 KNOWN_ROWS, FRESH = 24, 200  # of each place and wording
-WHOLE = 16  # every so many rows one has the whole prompt; the others leave out what all share
+WHOLE = 16  # one row of 16 has the whole prompt, the others only the question and its answer
 PORT = 8770
 # What every model writes: the form is given, the name is its own.
 GRAMMAR = r"""root ::= "<answer>\n{\"answer\": \"" [A-Z] [a-z]+ "\"}\n</answer>\n"? """
