@@ -121,9 +121,9 @@ def graded_columns(
     if UNIT in given:
         units = pd.Series(unit)
         several = units.groupby(table["instance"]).transform("nunique") > 1
-        blank = (units == "") | (pd.Series(given.get(PAIR, unit)) == "")
-        if (odd := several | blank).any():
-            what = "every row names a unit (and its pair, if any), and an instance is of one unit"
+        if (odd := several | (units == "") | (pd.Series(given.get(PAIR, unit)) == "")).any():
+            what = f"every row names a unit{' and a pair' * (PAIR in given)}"
+            what += ", and an instance is of one unit in all rows"
             raise AnalysisError(f"{path}: row {int(odd.argmax()) + 1}: {what}")
     if PAIR in given:
         columns["stratum"] = _pairs(given[PAIR], unit, table, path)
