@@ -73,11 +73,11 @@ class PodServer:
         if self.phase is not None:
             return self.phase
         state = json.loads(engine("inspect", "--format={{json .State}}", name) or "{}")
-        if state.get("Running"):
-            return {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
-        reason = "OOMKilled" if state.get("OOMKilled") else "Error" if state else "Lost"
-        ended = {"reason": reason, "finishedAt": re.sub(r"\.\d+", "", state.get("FinishedAt", ""))}
-        phase = "Failed" if state.get("ExitCode") else "Succeeded"
+        if state.get("Status", "created") in ("created", "running"):
+            return {"phase": ("Pending", "Running")[bool(state.get("Running"))]}
+        reason = "OOMKilled" if state["OOMKilled"] else "Error"
+        ended = {"reason": reason, "finishedAt": re.sub(r"\.\d+", "", state["FinishedAt"])}
+        phase = "Failed" if state["ExitCode"] else "Succeeded"
         return {"phase": phase, "containerStatuses": [{"state": {"terminated": ended}}]}
 
     def remove(self, name: str) -> None:
