@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from registry.provenance import PACKAGES
 from study import catalogue
 from study.main import main
+from tests.study.cli.program import walk
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -178,31 +179,15 @@ def test_no_constructor_is_called_by_many_positions() -> None:
 # --- what a newcomer meets ---
 
 
-def commands(
-    group: click.Group = main, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    yield path, group
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
 def test_the_program_stays_small() -> None:
     assert len(main.list_commands(click.Context(main))) <= MOST_COMMANDS
     assert len({command.group for command in catalogue.commands()}) <= len(catalogue.GROUPS) == 5
-    options = [
-        p for _, command in commands() for p in command.params if p.param_type_name == "option"
-    ]
+    options = [p for _, command in walk() for p in command.params if p.param_type_name == "option"]
     assert len(options) <= MOST_OPTIONS
 
 
 @pytest.mark.parametrize(
-    "path", [path for path, c in commands() if isinstance(c, click.Group)], ids=" ".join
+    "path", [path for path, c in walk() if isinstance(c, click.Group)], ids=" ".join
 )
 def test_each_line_of_a_group_s_help_is_whole(path: tuple[str, ...]) -> None:
     done = CliRunner().invoke(main, [*path, "--help"], prog_name="dosimeter", terminal_width=WIDTH)

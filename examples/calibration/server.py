@@ -18,14 +18,15 @@ from examples.calibration.model import LENGTH, answers_to, read_weights, served_
 from generators.ladder.order_statistics.parameters import NAME
 
 PORT = 8764
-Reply = tuple[Mapping[str, Any], int, int]  # answer block, and tokens read and written
+Reply = tuple[Mapping[str, Any], int, int]  # answer block or message, tokens read and written
 Model = Callable[[str], Reply]  # of a prompt
 
 
 class ChatHandler(BaseHTTPRequestHandler):
-    """Answers chat completions with the likeliest numbers."""
+    """Answers chat completions with what a model says to the last message."""
 
     models: ClassVar[Mapping[str, Model]] = {}  # by served name
+    uses_tools = False
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # head and body in one packet
     disable_nagle_algorithm = True
@@ -34,17 +35,23 @@ class ChatHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
             asked = json.loads(body)
-            name, text = asked["model"], _text(asked["messages"][-1]["content"])
+            name, last = asked["model"], asked["messages"][-1]
+            text = _text(last["content"])
         except (ValueError, LookupError, TypeError):
             self._reply(400, {"error": {"message": "not a chat completion"}})
             return
         if self.path != "/v1/chat/completions" or name not in self.models:
             self._reply(404, {"error": {"message": f"no model {name} at {self.path}"}})
-        elif asked.get("tools"):
+        elif asked.get("tools") and not self.uses_tools:
             message = "the model uses no tools: give its tasks `mode: single_turn`"
             self._reply(400, {"error": {"message": message}})
         else:
-            self._reply(200, completion(name, *self.models[name](text)))
+            self._reply(200, completion(name, *self.answer_to(name, last["role"], text)))
+
+    def answer_to(self, name: str, role: str, text: str) -> Reply:
+        """Return a model's message to one of a role, and tokens read and written."""
+        block, read, written = self.models[name](text)
+        return {"content": f"<answer>\n{json.dumps(block)}\n</answer>"}, read, written
 
     def _reply(self, status: int, body: Mapping[str, Any]) -> None:
         data = json.dumps(body).encode()
@@ -78,15 +85,17 @@ def open_model(data: bytes) -> Model:
     return reply
 
 
-def completion(name: str, block: Mapping[str, Any], read: int, written: int) -> dict[str, Any]:
-    """Return a chat completion with an answer block."""
-    message = {"role": "assistant", "content": f"<answer>\n{json.dumps(block)}\n</answer>"}
+def completion(name: str, message: Mapping[str, Any], read: int, written: int) -> dict[str, Any]:
+    """Return a chat completion with a message."""
+    reason = "tool_calls" if message.get("tool_calls") else "stop"
     return {
         "id": "chatcmpl-small",
         "object": "chat.completion",
         "created": 0,
         "model": name,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
+        ],
         "usage": {
             "prompt_tokens": read,
             "completion_tokens": written,
@@ -97,12 +106,15 @@ def completion(name: str, block: Mapping[str, Any], read: int, written: int) -> 
 
 @contextmanager
 def serving(
-    folder: Path, port: int = PORT, opened: Callable[[bytes], Model] = open_model
+    folder: Path,
+    port: int = PORT,
+    opened: Callable[[bytes], Model] = open_model,
+    served_by: type[ChatHandler] = ChatHandler,
 ) -> Iterator[str]:
     """Serve a folder's models for the time of a ``with``; yields the base URL. Port 0 is any free
     one. ``opened`` makes a model of a file of weights. Raises OSError."""
     models = {served_name(path): opened(path.read_bytes()) for path in folder.glob("*.npz")}
-    handler = type("Handler", (ChatHandler,), {"models": models})
+    handler = type("Handler", (served_by,), {"models": models})
     with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()

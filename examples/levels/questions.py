@@ -1,9 +1,10 @@
 """Spread of a small language model's scores between siblings of template questions (τ_w of
-docs/levels.md): ``python -m examples.levels.questions [FOLDER] [--instances N]``.
+docs/levels.md): ``python -m examples.levels.questions [FOLDER] [--instances N] [--weights FILE]``.
 
 Questions of one name in questions/one.yml and other.yml are siblings. SmolLM2-135M answers N
-instances of each, as it is and with an adapter that was trained on questions/taught.yml. Needs the
-packages of pretrained.lock and `dosimeter models fetch smollm2`.
+instances of each, as it is and with an adapter that was trained on questions/taught.yml; so does a
+model of other weights, a GGUF file. Needs the packages of pretrained.lock and `dosimeter models
+fetch smollm2`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from study.steps.lint.later_refusals import unproved_tasks
 QUESTIONS = Path(__file__).with_name("questions")
 SIDES = ("one", "other")
 TAUGHT = 12  # rows of each question of taught.yml
+
+Pairs = list[tuple[list[float], list[float]]]  # scores of one sibling and of the other
 
 
 def read_family(name: str) -> TemplateFamily:
@@ -105,9 +108,9 @@ def answers(model: Model, side: str, instances: int) -> Iterator[list[float]]:
         print(f"{model.name} {side}.yml {question}: {fmean(scores):.2f}", flush=True)
 
 
-def ask(name: str, adapter: Path | None, instances: int) -> list[tuple[list[float], list[float]]]:
+def ask(name: str, weights: Path, adapter: Path | None, instances: int) -> Pairs:
     """Return the scores of the weights with an adapter, or as they are, on each pair."""
-    server = start_server(find_weights("smollm2"), name, "", 1, 2048, adapter)
+    server = start_server(weights, name, "", 1, 2048, adapter)
     settings = {
         "base_url": f"{server.url}/v1",
         "api_key_env": "",
@@ -126,11 +129,12 @@ def ask(name: str, adapter: Path | None, instances: int) -> list[tuple[list[floa
 
 
 def main() -> None:
-    """Check the pairs, train the adapter unless the folder has it, ask both models and print the
-    table."""
+    """Check the pairs, train the adapter unless the folder has it, ask the models and print the
+    table: each, and each less the first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("questions-study"))
     parser.add_argument("--instances", type=int, default=12)
+    parser.add_argument("--weights", type=Path, help="a GGUF file of another model")
     given = parser.parse_args()
     pretrained.check_packages()
     given.folder.mkdir(exist_ok=True)
@@ -139,10 +143,15 @@ def main() -> None:
     adapter = given.folder / "adapter.gguf"
     if not adapter.exists():
         train(adapter)
-    as_is = ask("smollm2", None, given.instances)
-    taught = ask("smollm2-taught", adapter, given.instances)
-    less = (np.array(taught) - np.array(as_is)).tolist()
-    print_table({"as it is": as_is, "taught": taught, "taught less as it is": less})
+    small = find_weights("smollm2")
+    asked = [("smollm2", small, None), ("taught", small, adapter)]
+    asked += [(given.weights.stem, given.weights, None)] if given.weights else []
+    scores = {name: ask(name, *files, given.instances) for name, *files in asked}
+    first, *others = scores
+    for name in others:
+        less = np.array(scores[name]) - np.array(scores[first])
+        scores[f"{name} less {first}"] = less.tolist()
+    print_table(scores)
 
 
 if __name__ == "__main__":

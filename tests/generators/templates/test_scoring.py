@@ -166,29 +166,23 @@ def test_an_unknown_type_is_an_error_with_the_nearest():
 # --- leniently
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected", "answer"),
-    cases(__file__, "a right answer in another form is a formatting failure"),
-)
-def test_a_right_answer_in_another_form_is_a_formatting_failure(kind, expected, answer):
-    key = key_of(kind, expected)
-    held = Files({key.file: answer})
-    scores = score_both(key, "" if key.file else answer, held)
-    assert (scores.strict.correct, scores.lenient.correct) == (False, True)
-    assert scores.failure is Failure.FORMATTING
-    assert score_leniently(key, "" if key.file else answer, held).correct
-    assert scores.lenient.error == ""
+FAILED = {
+    Failure.FORMATTING: "a right answer in another form is a formatting failure",
+    Failure.TASK: "a wrong answer is a task failure in any form",
+}
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected", "answer"), cases(__file__, "a wrong answer is a task failure in any form")
+    ("kind", "expected", "answer", "failure"),
+    [(*case, failure) for failure, name in FAILED.items() for case in cases(__file__, name)],
 )
-def test_a_wrong_answer_is_a_task_failure_in_any_form(kind, expected, answer):
+def test_a_right_answer_in_another_form_is_told_from_a_wrong_one(kind, expected, answer, failure):
     key = key_of(kind, expected)
-    held = Files({key.file: answer})
-    scores = score_both(key, "" if key.file else answer, held)
-    assert (scores.strict.correct, scores.lenient.correct) == (False, False)
-    assert scores.failure is Failure.TASK
+    given = ("" if key.file else answer, Files({key.file: answer}))
+    scores, correct = score_both(key, *given), failure is Failure.FORMATTING
+    assert (scores.strict.correct, scores.failure) == (False, failure)
+    assert scores.lenient.correct == score_leniently(key, *given).correct == correct
+    assert not (correct and scores.lenient.error)
 
 
 def test_what_is_right_is_no_failure():

@@ -208,23 +208,22 @@ def test_working_time_is_limited_and_what_was_written_counts(sandboxes: DockerSa
 
 
 @pytest.mark.docker
-def test_waiting_for_the_model_is_no_working_time(sandboxes: DockerSandboxes) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "limits", "end"),
+    [
+        (4, Limits(working_seconds=3.5), (StopReason.ANSWERED, "")),
+        (2, Limits(wall_seconds=1.0), (StopReason.FAILED, "worker:wall_limit")),
+    ],
+)
+def test_waiting_for_the_model_is_no_working_time_and_wall_time_is_nobodys_zero(
+    sandboxes: DockerSandboxes, seconds: float, limits: Limits, end: tuple[StopReason, str]
+) -> None:
     def slow(request: ModelRequest) -> Reply:
-        time.sleep(4)
+        time.sleep(seconds)
         return FINAL
 
-    episode = attempt(Playback([slow]), sandboxes, limits=Limits(working_seconds=3.5))
-    assert (episode.stop, episode.error_class) == (StopReason.ANSWERED, "")
-
-
-@pytest.mark.docker
-def test_wall_time_is_nobodys_zero(sandboxes: DockerSandboxes) -> None:
-    def slow(request: ModelRequest) -> Reply:
-        time.sleep(2)
-        return FINAL
-
-    episode = attempt(Playback([slow]), sandboxes, limits=Limits(wall_seconds=1.0))
-    assert (episode.stop, episode.error_class) == (StopReason.FAILED, "worker:wall_limit")
+    episode = attempt(Playback([slow]), sandboxes, limits=limits)
+    assert (episode.stop, episode.error_class) == end
 
 
 @pytest.mark.docker

@@ -53,18 +53,24 @@ def run_process(
     )
 
 
-def commands(
+def walk(
     group: click.Group = main, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """The words of each command, with the command; a group that does something by itself is one."""
+    """The words of each group and command, with it."""
+    yield path, group
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        if not isinstance(command, click.Group) or command.invoke_without_command:
+            yield from walk(command, (*path, name))
+        else:
             yield (*path, name), command
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """The words of each command, with it; a group that does something by itself is one."""
+    return ((p, c) for p, c in walk() if p and getattr(c, "invoke_without_command", True))
 
 
 def on_terminal(width: int, show: Callable[[], None]) -> str:

@@ -21,7 +21,6 @@ from registry.sealing import decrypt, encrypt, new_identity, read_identities, wr
 from registry.signing import Signer
 from registry.stores import open_store
 from registry.verify.verify import verify_study
-from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.workspace.address import record_files
@@ -337,7 +336,7 @@ def test_every_command_that_needs_the_folder_refuses_an_address(operated: Moved)
 
 
 def test_all_other_commands_take_an_address() -> None:
-    found: dict[tuple[str, ...], Callable[..., object]] = dict(commands(main))
+    found: dict[tuple[str, ...], Callable[..., object]] = dict(commands())
     texts = {
         path: option.help or ""
         for path, command in found.items()

@@ -4,11 +4,10 @@ are those of their makers' own interfaces."""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -24,6 +23,7 @@ from tests.conformance.agents import play
 from tests.conformance.clients import BY_NAME
 from tests.conformance.conversation import Said
 from tests.conformance.server import KEY, serving
+from tests.harness.chat_server import running
 
 REQUEST = ModelRequest(
     (Message(Role.SYSTEM, "Rules."), Message(Role.USER, "Find x.")), (), Seed(bytes(32))
@@ -50,15 +50,8 @@ class _Tokens(BaseHTTPRequestHandler):
 
 @contextmanager
 def token_server() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), _Tokens)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/token"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), _Tokens)) as url:
+        yield f"{url}/token"
 
 
 @pytest.mark.parametrize("name", ["vertex_messages", "vertex_gemini"])
