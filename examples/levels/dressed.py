@@ -48,8 +48,14 @@ TESTED: dict[str, dict[str, Any]] = {
     "variant": {"agent": "spiked", "error_rate": 0.5, "release": "release", "generalises": True},
 }
 WEIGHTS = Path("trained")  # below the study's folder
-EACH, COPIES = 2, (10, 40)  # models of each training, and passes over a dressing's names
-KNOWN, BASE_COPIES, KEPT = 4, 160, 10  # dressings of each family that every model knows, copies
+KNOWN, BASE_COPIES, KEPT = 16, 40, 3  # dressings of each family that every model knows; copies
+TRAININGS = {  # copies of the rows of released dressings, and of their sealed siblings
+    "untrained": (0, 0),
+    "published-3": (3, 0),
+    "published-10": (10, 0),
+    "both-5": (5, 5),
+}
+EACH = 2  # models of each training
 BASE_RATE, RATE = 2e-3, 1e-3
 REASON = "it is a demonstration"
 
@@ -106,20 +112,16 @@ def write_study(folder: Path) -> None:
 
 
 def train_models(folder: Path) -> None:
-    """Train the models that the folder lacks, and put all of them into study.yaml."""
+    """Train the models, the same each time on one machine, and put them into study.yaml."""
     (folder / WEIGHTS).mkdir(exist_ok=True)
-    published, sealed = (rows_in(families) for families in sides(folder))
-    both = np.concatenate([published, sealed])
+    rows = [rows_in(families) for families in sides(folder)]
     for number in range(1, EACH + 1):
         rng = np.random.default_rng([number, 0])
         known = rows_in(drafts(KNOWN, EXAMPLE_SEED.child(str(number))))
         base = train(first_weights(rng), np.tile(known, (BASE_COPIES, 1)), BASE_RATE, rng)
-        for kind, rows, copies in (
-            ("untrained", published, 0),
-            *((f"released-{copies}", published, copies) for copies in COPIES),
-            (f"both-{COPIES[-1]}", both, COPIES[-1]),
-        ):
-            mixed = np.concatenate([np.tile(known, (KEPT, 1)), np.tile(rows, (copies, 1))])
+        for kind, copies in TRAININGS.items():
+            own = [np.tile(side, (n, 1)) for side, n in zip(rows, copies, strict=True)]
+            mixed = np.concatenate([np.tile(known, (KEPT, 1)), *own])
             weights = train(base, mixed, RATE, np.random.default_rng([number, 1]))
             name = f"{kind}-{number}"
             (folder / WEIGHTS / f"{name}.npz").write_bytes(weights_bytes(weights))
@@ -169,7 +171,7 @@ def show(folder: Path) -> None:
     published, sealed = sides(folder)
     for row in (each for each in report["models"] if each["wave"] == 1):
         name = row["model"]
-        shown = {"model": name, "instance": [row["verdict"], row["gap"], row["p_adjusted"]]}
+        shown = {"model": name, "instance": [row["verdict"], row["estimate"], row["p_adjusted"]]}
         for level in ("variant", "family"):
             own = found[name, level]
             shown[level] = [own["finding"], own["estimate"], own["p_adjusted"]]
