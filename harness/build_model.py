@@ -7,6 +7,7 @@ import importlib.util
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,7 @@ def agent_class(pin: ModelPin) -> type[Agent] | None:
     return cls
 
 
+@cache
 def read_window(pin: ModelPin) -> ContextWindow:
     """Return the context window of a model that a task is given to in a single turn. Raises
     HarnessError for an agent, which works through tools, and for a window that is not stated."""
@@ -134,8 +136,7 @@ def read_window(pin: ModelPin) -> ContextWindow:
     stated = settings.model_dump(include={"context", "max_tokens"}, exclude_unset=True)
     if not stated.get("context"):
         raise HarnessError(
-            f"model {pin.name!r}: setting 'context': a single turn needs the model's context in "
-            "tokens"
+            f"model {pin.name!r}: setting 'context': a single turn needs the context in tokens"
         )
     return ContextWindow(stated["context"], stated.get("max_tokens") or REPLY_TOKENS)
 

@@ -96,8 +96,7 @@ def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider, request: AttemptRe
 
 def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProvider:
     """Return the sandboxes that the model works in: the run's, unless it has its own folders."""
-    folders = model.folders if isinstance(model, Agent) else None
-    return sandboxes if folders is None else folders
+    return (isinstance(model, Agent) and model.folders) or sandboxes
 
 
 def resumes(model: ModelOrAgent) -> bool:
