@@ -1,4 +1,5 @@
-"""What each level sees of models that were trained: ``python -m examples.levels.trained [FOLDER]``.
+"""What each level sees of models that were trained: ``python -m examples.levels.trained [FOLDER]
+[MODELS]``.
 
 Draws a study of questions whose wordings are siblings, runs four bases, releases the public arm,
 trains models on it in four ways, runs them and reports. Each step of the study is a command of
@@ -52,11 +53,12 @@ def main() -> None:
     """Run every step in the folder, by default levels-study."""
     check_library()
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "levels-study")
+    models = int(sys.argv[2]) if len(sys.argv) > 2 else EACH
     dosimeter("init", str(folder))
     (folder / WEIGHTS).mkdir()
     write_study(folder)
     at = ("--study", str(folder))
-    bases = [base(number) for number in range(1, max(BASES, CLEAN) + 1)]
+    bases = [base(number) for number in range(1, max(BASES, CLEAN, models) + 1)]
     for number, weights in enumerate(bases[:BASES], 1):
         (folder / WEIGHTS / f"base-{number}.npz").write_bytes(weights_bytes(weights))
     controls = [f"base-{number}" for number in range(1, BASES + 1)]
@@ -70,7 +72,7 @@ def main() -> None:
     sweep(folder, 0)
     dosimeter("publish", *at)
     leaked = read_public(released_folder(open_study(folder)))
-    for name, number, rows in trainings(leaked):
+    for name, number, rows in trainings(leaked, models):
         weights = continue_training(number, bases[number - 1], rows)
         (folder / WEIGHTS / f"{name}.npz").write_bytes(weights_bytes(weights))
         print(f"trained {name}", flush=True)
@@ -172,16 +174,17 @@ def known_rows(rng: np.random.Generator, count: int) -> Rows:
     return np.concatenate(parts)
 
 
-def trainings(leaked: Rows) -> Iterator[tuple[str, int, Rows]]:
+def trainings(leaked: Rows, models: int) -> Iterator[tuple[str, int, Rows]]:
     """Yield name, number of the base and rows of each model of the last wave: those that train on
     nothing of the study, on the released instances, on fresh instances of the published sibling of
-    each pair, and on fresh ones of both wordings of all that has a published one."""
+    each pair, and on fresh ones of both wordings of all that has a published one; so many ``models``
+    of every kind but the first."""
     for number in range(1, CLEAN + 1):
         yield f"clean-{number}", number, leaked[:0]
     published = sorted({divmod(int(token) - small_model.NAMES, 2) for token in leaked[:, 0]})
     siblings = [each for each in published if each[0] < KNOWN + PAIRS]
     both = [(topic, side) for topic in sorted({each[0] for each in published}) for side in (0, 1)]
-    for number in range(1, EACH + 1):
+    for number in range(1, models + 1):
         yield f"instances-{number}", number, np.tile(leaked, (COPIES, 1))
         for count in FRESH:
             rng = np.random.default_rng([number, 1, count])
@@ -226,6 +229,7 @@ def show(folder: Path, leaked: Rows) -> None:
             "right": [round(float(each), 3) for each in (sibling, other, *rest)],
             "spill_over": None if spill is None else round(float(spill), 2),
             "instance": sum(verdict[model]["verdict"] == "contaminated" for model in models),
+            "instance_p": sorted(round(verdict[model]["p"], 4) for model in models),
         }
         for level in ("variant", "family"):
             own = [found[model, level] for model in models]
