@@ -177,8 +177,8 @@ def known_rows(rng: np.random.Generator, count: int) -> Rows:
 def trainings(leaked: Rows, models: int) -> Iterator[tuple[str, int, Rows]]:
     """Yield name, number of the base and rows of each model of the last wave: those that train on
     nothing of the study, on the released instances, on fresh instances of the published sibling of
-    each pair, and on fresh ones of both wordings of all that has a published one; so many ``models``
-    of every kind but the first."""
+    each pair, and on fresh ones of both wordings of all that has a published one; ``models`` of
+    every kind but the first."""
     for number in range(1, CLEAN + 1):
         yield f"clean-{number}", number, leaked[:0]
     published = sorted({divmod(int(token) - small_model.NAMES, 2) for token in leaked[:, 0]})
