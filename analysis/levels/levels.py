@@ -109,8 +109,7 @@ def unit_rows(table: ResultTable, units: Sequence[Unit], published: Collection[s
         tranche=0,
         burned=0,
     )
-    runs = frame.groupby(["wave", "model", "instance"], sort=False).cumcount()
-    return frame.assign(replicate=runs)
+    return frame.assign(replicate=frame.groupby(["wave", "model", "instance"]).cumcount())
 
 
 def _level(level: str, plan: Plan, look: LevelLook, rows: Any) -> Iterator[LevelVerdict]:

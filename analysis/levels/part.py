@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import groupby
+from typing import Any
 
 from analysis.csv_text import csv_files, without
 from analysis.json_values import plain_values
@@ -61,11 +63,15 @@ def _datum(each: LevelVerdict) -> dict[str, object]:
 
 
 def _headlines(rows: Sequence[LevelVerdict]) -> Iterator[str]:
-    """A sentence for each model of the newest look in which a level above the instance is shown."""
+    """A sentence for all models of the newest look of which the same levels above the instance are
+    shown."""
     shown = [row for row in _newest(rows) if row.finding == "shown" and row.level != INSTANCE]
-    for model in dict.fromkeys(row.verdict.model for row in shown):
-        what = [_WORDS[row.level] for row in shown if row.verdict.model == model]
-        yield _WORDS["headline"].format(model=model, what=" and ".join(what))
+    models: dict[str, list[str]] = {}
+    for model, own in groupby(shown, key=lambda row: row.verdict.model):
+        models.setdefault(" and ".join(_WORDS[row.level] for row in own), []).append(model)
+    for what, (*others, last) in models.items():
+        named = " and ".join(filter(None, (", ".join(others), last)))
+        yield _WORDS["headlines" if others else "headline"].format(models=named, what=what)
 
 
 def _newest(rows: Sequence[LevelVerdict]) -> Sequence[LevelVerdict]:
@@ -128,12 +134,8 @@ def plot_levels(rows: Sequence[LevelVerdict], margin: float, width: float = styl
     text for inlining in HTML."""
     cut, names = (24, _WORDS) if width > style.NARROW else (12, {r.level: r.level for r in rows})
     labels = [f"{style.cut(row.verdict.model, cut)}: {names[row.level]}" for row in rows]
-    drawn = [
-        row.verdict
-        if row.finding != "cannot be tested"
-        else replace(row.verdict, verdict=INCONCLUSIVE, estimate=None)
-        for row in rows
-    ]
+    bare: Any = {"cannot be tested": {"verdict": INCONCLUSIVE, "estimate": None}}
+    drawn = [replace(row.verdict, **bare.get(row.finding, {})) for row in rows]
     marks = style.verdict_marks(verdict.verdict for verdict in drawn)
     figure, key = style.keyed_figure(width, _ROW * len(labels) + _HEAD + _FOOT, marks)
     left = style.label_width(labels, width)

@@ -166,15 +166,9 @@ def test_an_unknown_type_is_an_error_with_the_nearest():
 # --- leniently
 
 
-FAILED = {
-    Failure.FORMATTING: "a right answer in another form is a formatting failure",
-    Failure.TASK: "a wrong answer is a task failure in any form",
-}
-
-
 @pytest.mark.parametrize(
     ("kind", "expected", "answer", "failure"),
-    [(*case, failure) for failure, name in FAILED.items() for case in cases(__file__, name)],
+    [(*case, failure) for failure in Failure for case in cases(__file__, failure.value)],
 )
 def test_a_right_answer_in_another_form_is_told_from_a_wrong_one(kind, expected, answer, failure):
     key = key_of(kind, expected)
