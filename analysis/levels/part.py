@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 from analysis.csv_text import csv_files, without
@@ -25,6 +24,7 @@ from analysis.report.part import (
     ReportTable,
     tabulate,
 )
+from analysis.report.wording import name_models
 from analysis.stats.intervals import counted, p_words, points, signed
 from analysis.words import words_in
 from registry.ledger.draw_records import VARIANT, Unit
@@ -66,12 +66,15 @@ def _headlines(rows: Sequence[LevelVerdict]) -> Iterator[str]:
     """A sentence for all models of the newest look of which the same levels above the instance are
     shown."""
     shown = [row for row in _newest(rows) if row.finding == "shown" and row.level != INSTANCE]
-    models: dict[str, list[str]] = {}
-    for model, own in groupby(shown, key=lambda row: row.verdict.model):
-        models.setdefault(" and ".join(_WORDS[row.level] for row in own), []).append(model)
-    for what, (*others, last) in models.items():
-        named = " and ".join(filter(None, (", ".join(others), last)))
-        yield _WORDS["headlines" if others else "headline"].format(models=named, what=what)
+    told = {row.verdict.model: row.verdict for row in shown}
+
+    def words(model: str) -> str:
+        return " and ".join(_WORDS[row.level] for row in shown if row.verdict.model == model)
+
+    for what in dict.fromkeys(map(words, told)):
+        own = [verdict for model, verdict in told.items() if words(model) == what]
+        models, several = name_models(own, own)
+        yield _WORDS["headlines" if several else "headline"].format(models=models, what=what)
 
 
 def _newest(rows: Sequence[LevelVerdict]) -> Sequence[LevelVerdict]:

@@ -89,7 +89,7 @@ def headline(report: Report) -> str:
     return " ".join(write(report, own) for write, own in writers)
 
 
-def _names(own: Sequence[Verdict], every: Sequence[Verdict]) -> tuple[str, bool]:
+def name_models(own: Sequence[Verdict], every: Sequence[Verdict]) -> tuple[str, bool]:
     """The models of some verdicts, with their waves where a model has several verdicts, and
     whether they are several."""
     waves: dict[str, list[int]] = {}
@@ -117,7 +117,7 @@ def _contaminated_words(report: Report, found: Sequence[Verdict]) -> str:
     loose = f" At the plan's level of {level:g} chance calls many." if level > _USUAL else ""
     return (
         f"{count} of {counted(total, 'model')} {'score' if count > 1 else 'scores'} higher on what "
-        f"was published: {_names(found, report.verdicts)[0]}, by "
+        f"was published: {name_models(found, report.verdicts)[0]}, by "
         f"{low if low == high else f'{low} to {high}'} points of the "
         f"{OUTCOME_WORDS.get(outcome, outcome)} (decided by "
         f"{_and([*dict.fromkeys(v.outcome for v in found)])}; adjusted p "
@@ -126,7 +126,7 @@ def _contaminated_words(report: Report, found: Sequence[Verdict]) -> str:
 
 
 def _cleared_words(report: Report, found: Sequence[Verdict]) -> str:
-    names, several = _names(found, report.verdicts)
+    names, several = name_models(found, report.verdicts)
     bound = max(verdict.deciding_bound for verdict in found)
     return f"{names} {'show' if several else 'shows'} {_above(bound)}."
 
@@ -137,11 +137,11 @@ def _above(bound: float) -> str:
 
 
 def _compared_words(report: Report, found: Sequence[Verdict]) -> str:
-    return f"{_names(found, report.verdicts)[0]}: {found[0].verdict}."
+    return f"{name_models(found, report.verdicts)[0]}: {found[0].verdict}."
 
 
 def _undecided_words(report: Report, found: Sequence[Verdict]) -> str:
-    names, several = _names(found, report.verdicts)
+    names, several = name_models(found, report.verdicts)
     text = f"{names} {'are' if several else 'is'} undecided"
     tested = [verdict for verdict in found if verdict.estimate is not None]
     bounds = [points(v.deciding_bound) for v in tested if v.deciding_bound > 0]
@@ -154,7 +154,7 @@ def _undecided_words(report: Report, found: Sequence[Verdict]) -> str:
 
 def _withheld_words(report: Report, found: Sequence[Verdict]) -> str:
     reasons = "; ".join(dict.fromkeys(verdict.note for verdict in found))
-    return f"No verdict is issued on {_names(found, report.verdicts)[0]}: {reasons}."
+    return f"No verdict is issued on {name_models(found, report.verdicts)[0]}: {reasons}."
 
 
 _WRITERS = {

@@ -116,8 +116,7 @@ def test_a_wave_in_another_mode_than_registered_is_named(studied: Study) -> None
     registered = registration_of(studied)
     runs = [entry.record for entry in studied.ledger.find("run-manifest")]
     assert not [*mode_departures(registered, runs)]
-    agents = replace(runs[0], single_turn=())
-    assert len([*mode_departures(registered, [agents])]) == 14 + 9
+    assert len([*mode_departures(registered, [replace(runs[0], single_turn=())])]) == 14 + 9
 
 
 def test_the_report_says_it_below_its_headline(studied: Study) -> None:
