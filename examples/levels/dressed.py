@@ -6,7 +6,7 @@ is released, and two units of an area, half of which are. Each step is a command
 Agents are built in: four of before the release, one that has seen nothing, one that remembers the
 released instances, and one that has learnt the released dressings and remembers no instance. Small
 models are trained on the release, on both siblings of each pair, or on nothing of the study. Needs
-dosimeter[spike]; about an hour.
+dosimeter[spike]; about half an hour.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ TESTED: dict[str, dict[str, Any]] = {
     "variant": {"agent": "spiked", "error_rate": 0.5, "release": "release", "generalises": True},
 }
 WEIGHTS = Path("trained")  # below the study's folder
-KNOWN, BASE_COPIES, KEPT = 16, 40, 3  # dressings of each family that every model knows; copies
+KNOWN = 16  # dressings of each family that every model knows, of no study
+BASE_COPIES, KEPT = 40, 3  # copies of these in the first training, and in each later one
 TRAININGS = {  # copies of the rows of released dressings, and of their sealed siblings
     "untrained": (0, 0),
     "published-3": (3, 0),
