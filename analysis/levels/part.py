@@ -66,13 +66,13 @@ def _headlines(rows: Sequence[LevelVerdict]) -> Iterator[str]:
     """A sentence for all models of the newest look of which the same levels above the instance are
     shown."""
     shown = [row for row in _newest(rows) if row.finding == "shown" and row.level != INSTANCE]
-    told = {row.verdict.model: row.verdict for row in shown}
+    verdicts = {row.verdict.model: row.verdict for row in shown}
 
     def words(model: str) -> str:
         return " and ".join(_WORDS[row.level] for row in shown if row.verdict.model == model)
 
-    for what in dict.fromkeys(map(words, told)):
-        own = [verdict for model, verdict in told.items() if words(model) == what]
+    for what in dict.fromkeys(map(words, verdicts)):
+        own = [verdict for model, verdict in verdicts.items() if words(model) == what]
         models, several = name_models(own, own)
         yield _WORDS["headlines" if several else "headline"].format(models=models, what=what)
 

@@ -33,8 +33,8 @@ UNPROVED = "--unproved REASON"
 
 def check_ready(study: Study, reason: str, watch: Watch) -> Underpowered | None:
     """Return the shortfalls of a study that is drawn or registered with a reason all the same; None
-    if it has none. Raises StudyError with place and remedy: for the first thing that a later step
-    would refuse, and for shortfalls without a reason, a line each."""
+    if it has none. Raises StudyError, in one line with place and remedy, for what a later step
+    would refuse, and for shortfalls without a reason."""
     _check_reason("--underpowered", reason)
     faults = chain(find_errors(study), _unedited(study), draw_faults(study.protocol, today()))
     for fault in _placed(study, faults):
@@ -42,7 +42,7 @@ def check_ready(study: Study, reason: str, watch: Watch) -> Underpowered | None:
     if not (shortfalls := tuple(find_shortfalls(study.protocol, watch))):
         return None
     if not reason:
-        lines = ";\n".join(_placed(study, shortfalls))
+        lines = "; ".join(_placed(study, shortfalls))
         raise StudyError(f"{lines}; or go on with {OPTION}, which ledger and report show")
     return Underpowered(reason.strip(), tuple(f"{key_of(p)}: {what}" for p, what in shortfalls))
 
@@ -57,7 +57,7 @@ def check_proved(study: Study, reason: str, watch: Watch) -> Unproved | None:
         return None
     if not reason:
         faults = ((("tasks",), f"{name}: {'; '.join(errors)}") for name, errors in unproved)
-        lines = ";\n".join(_placed(study, faults))
+        lines = "; ".join(_placed(study, faults))
         raise StudyError(f"{lines}; or go on with {UNPROVED}, which ledger and report show")
     return Unproved(reason.strip(), tuple(name for name, _ in unproved))
 

@@ -52,13 +52,13 @@ class Checker:
         return shown
 
     def read(self) -> Shown:
-        """Return what the page says once it is done."""
+        """Return what the page says once it is done, and blank its status, for the next time."""
         from playwright.sync_api import expect
 
-        done = re.compile(r"Checked \d+|No ledger")
-        expect(self.page.locator("#status")).to_have_text(done, timeout=60_000)
+        status = self.page.locator("#status")
+        expect(status).to_have_text(re.compile(r"Checked \d+|No ledger"), timeout=60_000)
         return Shown(
-            self.page.locator("#status").inner_text(),
+            status.evaluate("place => [place.textContent, place.textContent = ''][0]"),
             self._texts("problems", "li"),
             self._standings("promises"),
             self._standings("lines"),
