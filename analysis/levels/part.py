@@ -78,9 +78,8 @@ def _headlines(rows: Sequence[LevelVerdict]) -> Iterator[str]:
 
 
 def _newest(rows: Sequence[LevelVerdict]) -> Sequence[LevelVerdict]:
-    """The rows of the newest look."""
-    last = max((row.verdict.wave for row in rows), default=0)
-    return [row for row in rows if row.verdict.wave == last]
+    """The rows of the newest look, of rows in the order of waves."""
+    return [row for row in rows if row.verdict.wave == rows[-1].verdict.wave]
 
 
 def _rows(found: Sequence[LevelVerdict], instances: Sequence[Verdict]) -> Iterator[LevelVerdict]:
