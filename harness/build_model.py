@@ -102,9 +102,7 @@ def build_plain_model(
     model = build_model(pin, environment, folder)
     if isinstance(model, Model):
         return model
-    raise HarnessError(
-        f"model {pin.name!r}: it is an agent with a loop of its own, and no plain model"
-    )
+    raise HarnessError(f"model {pin.name!r}: an agent with a loop of its own, and no plain model")
 
 
 def agent_class(pin: ModelPin) -> type[Agent] | None:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold code: neither blank, nor a comment, nor of a docstring. These limits only fall: a
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 42_822,
+    "platform": 42_820,
     "levels": 1_202,
     "observatory": 4_204,
     "picard": 11_494,

@@ -72,8 +72,8 @@ def _headlines(rows: Sequence[LevelVerdict]) -> Iterator[str]:
         return " and ".join(_WORDS[row.level] for row in shown if row.verdict.model == model)
 
     for what in dict.fromkeys(map(words, verdicts)):
-        own = [verdict for model, verdict in verdicts.items() if words(model) == what]
-        models, several = name_models(own, own)
+        alike = [verdict for model, verdict in verdicts.items() if words(model) == what]
+        models, several = name_models(alike, alike)
         yield _WORDS["headlines" if several else "headline"].format(models=models, what=what)
 
 
