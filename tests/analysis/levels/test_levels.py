@@ -56,8 +56,9 @@ def found(look: LevelLook, plan: Plan = PLAN) -> dict[str, LevelVerdict]:
     return {each.level: each for each in level_verdicts(plan, look)}
 
 
-def test_published_units_that_raise_scores_are_found_and_told() -> None:
+def test_published_units_that_raise_scores_are_found_and_named() -> None:
     verdicts = level_verdicts(PLAN, look_at(1, gap=0.3, fresh=2))
+    assert all(0.2 < (each.verdict.estimate or 0) < 0.4 for each in verdicts)
     assert levels_part(verdicts, (), 0.05, {}).headline == cases(__file__, "headline")
 
 

@@ -173,7 +173,7 @@ def test_an_unknown_type_is_an_error_with_the_nearest():
         *((*case, Failure.TASK) for case in cases(__file__, "task failure")),
     ],
 )
-def test_a_right_answer_in_another_form_is_told_from_a_wrong_one(kind, expected, answer, failure):
+def test_a_wrong_answer_fails_by_its_form_or_by_the_task(kind, expected, answer, failure):
     key = key_of(kind, expected)
     given = ("" if key.file else answer, Files({key.file: answer}))
     scores, correct = score_both(key, *given), failure is Failure.FORMATTING
